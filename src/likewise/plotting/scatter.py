@@ -204,6 +204,23 @@ def _group_names(ax: Any, names: Sequence[str]) -> None:
     ax.set_xticks(range(len(shown)), shown, fontsize=NAME_SIZE, **how, **literal())
 
 
+def histogram(
+    values: ArrayLike, limits: tuple[float, float], labels: tuple[str, str], title: str = "", ax: Any = None
+) -> Any:
+    """How many of the values (n,) lie in each of 20 bins between the limits; a line marks the mean.
+
+    >>> len(histogram([0.1, 0.9], (0.0, 1.0), ("share", "queries")).patches)
+    20
+    """
+    ax, numbers = axes_or_new(ax), np.asarray(values, dtype=float)
+    ax.hist(numbers, bins=20, range=limits, color=PALETTE[0], alpha=0.8, rwidth=0.92)
+    ax.axvline(float(numbers.mean()), color="black", linewidth=1.2, linestyle="--")
+    ax.set_xlim(limits)
+    ax.yaxis.get_major_locator().set_params(integer=True)
+    frame(ax, labels, title, "y")
+    return ax
+
+
 def dot_panels(names: Sequence[str], panels: Mapping[str, Mapping[str, Dots]], title: str = "") -> Any:
     """One panel per measure, side by side, with the same named rows; returns the first Axes."""
     series = list(next(iter(panels.values())))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from likewise.encoder.encoder import Source
 from likewise.encoder.forward import steady_memory, text_windows
 from likewise.encoder.pooling import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.similarity import MEASURES, similarity_blocks, unit
+from likewise.encoder.similarity import MEASURES, unit
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
 from likewise.errors import DamagedIndex, DataError, ModelError, UsageError
@@ -38,7 +38,7 @@ from likewise.search.folder import (
 )
 from likewise.search.hits import Hits, check_search, explained_search
 from likewise.search.milvus import MilvusStore, MilvusWriter
-from likewise.search.ranker import Blocks, Corpus
+from likewise.search.ranker import Blocks, Corpus, block_rows
 from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error, hash_of
 from likewise.storage import file_hash, user_cache
 
@@ -46,6 +46,7 @@ Item = str | tuple[str, str] | Text  # A plain text, whose id is its number from
 POSTPROCESSING = "postprocessing"
 MOST_CACHED_BYTES = 2**33  # The size of all cached indexes of files, without the one in use
 AnyStore = FolderStore | MemoryStore | MilvusStore  # Vectors of one model with texts and ids, by inner product
+Built = TypeVar("Built")
 Writer = FolderWriter | MemoryWriter | MilvusWriter
 """One change of a store; nothing that it appends is lost once ``commit`` has returned."""
 
@@ -259,9 +260,12 @@ class Index:
 
     def score_blocks(self, queries: Sequence[str]) -> Blocks:
         """The exact scores of all texts for each query, in blocks, with any engine."""
-        empty = np.empty((0, self.encoder.dimension), np.float32)
-        everything = np.concatenate([empty, *(rows.vectors for rows in self.store.windows())])
-        yield from similarity_blocks(self.query_vectors(queries), everything, "dot")
+        vectors, step = self.query_vectors(queries), block_rows(len(self))
+        # Views of files, if the index is in a folder: the vectors may be larger than the memory.
+        parts = [rows.vectors for rows in self.store.windows()]
+        for start in range(0, len(vectors), step):
+            some = vectors[start : start + step]
+            yield start, np.concatenate([np.empty((len(some), 0), np.float32), *(some @ part.T for part in parts)], 1)
 
     def add(self, items: Iterable[Item], *, source: str = "", progress: Progress | None = None) -> None:
         """Encode and add texts, plain or as (id, text), all of them or none; texts that are there are skipped.
@@ -371,15 +375,19 @@ def _own_encoder(store: AnyStore, load: Callable[..., Encoder], changes: Mapping
 def _check_same(encoder: Encoder, store: AnyStore) -> None:
     """Rejects an encoder whose vectors differ from those in the index."""
     settings = store.settings
-    for key, value in identity(encoder).items():
+    for key, value in different_settings(settings, encoder).items():
         made = settings.get(key)
-        if key == "model" or made == value:
-            continue
         flaw = f"with {key} {json.dumps(made)}, not {json.dumps(value)}; use the same settings"
         if key == "model_sha256":
             names = f"{settings['model']} ({str(made)[:12]}), not by {encoder.name} ({str(value)[:12]})"
             flaw = f"by {names}; use that model"
         raise ModelError(f"{store.address} was made {flaw} or build the index again")
+
+
+def different_settings(made: Mapping[str, Any], encoder: Encoder) -> dict[str, Any]:
+    """What vectors depend on and an index was made otherwise; empty if the encoder gives the same vectors."""
+    found = identity(encoder).items()
+    return {key: value for key, value in found if key != "model" and made.get(key) != value}
 
 
 @dataclass(frozen=True)
@@ -426,14 +434,26 @@ def cached_index(
     encoder: Encoder | Source, source: Dataset, settings: IndexSettings, progress: Progress | None = None
 ) -> IndexedFile:
     """The index of a file, built at the first search; its key is the file's content and all settings."""
-    encoder = as_encoder(encoder)
-    made_of = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
+    encoder, name = as_encoder(encoder), fingerprint(source)
+
+    def build(folder: Path, replace: bool) -> IndexedFile:
+        return index_file(encoder, source, folder, settings, replace=replace, progress=progress)
+
+    return cached(name, encoder, settings, build)
+
+
+def cached(name: str, encoder: Encoder, settings: IndexSettings, build: Callable[[Path, bool], Built]) -> Built:
+    """What ``build`` makes in the cache's folder for the texts that ``name`` identifies and all settings.
+
+    Its second argument is whether a damaged index must be replaced.
+    """
+    made_of = json.dumps([FORMAT, name, settings.stored(encoder), asdict(settings)], sort_keys=True)
     folder = user_cache() / "indexes" / hashlib.sha256(made_of.encode()).hexdigest()[:32]
     try:
-        done = index_file(encoder, source, folder, settings, progress=progress)
+        done = build(folder, False)
     except DamagedIndex:
         # The user does not know of this index and cannot build it again.
-        done = index_file(encoder, source, folder, settings, replace=True, progress=progress)
+        done = build(folder, True)
     with suppress(OSError):  # another process may be pruning too
         (folder / MANIFEST).touch()
         _prune(folder)

@@ -1,0 +1,190 @@
+"""What another model changes in a search: two indexes of the same texts, by two models, and the same queries."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.data.annotations import Query
+from likewise.encoder import Encoder
+from likewise.errors import DataError, ModelError, UsageError
+from likewise.progress import Progress, Ticker, named
+from likewise.search.comparison_result import ComparedRanking, ComparisonSettings, Judged, ModelComparison
+from likewise.search.engines import Vectors
+from likewise.search.folder import IndexManifest
+from likewise.search.index import AnyStore, Index, IndexSettings, cached, different_settings
+from likewise.search.order_changes import OrderChange, StoredText, margin
+from likewise.search.rank_overlap import first_texts
+from likewise.search.ranker import Blocks, Ranked
+from likewise.search.recall import Relevant, Setting, positions, ranks, retrieval_result
+
+PROMPTS = ("query_prompt", "document_prompt")
+Gains = Sequence[Mapping[int, float]]  # The gain of each relevant row, query by query
+
+
+def compare_models(
+    first: Index,
+    second: Index,
+    queries: Sequence[Query | str],
+    settings: ComparisonSettings | None = None,
+    *,
+    gains: Gains | None = None,
+    progress: Progress | None = None,
+) -> ModelComparison:
+    """Compare what two indexes of the same texts find for the same queries, always by an exact search.
+
+    ``gains`` are the relevant rows of each query; with them the result has recall, MRR, nDCG and paired tests.
+
+    >>> texts = ["The volcano spat ash.", "The bank cut rates.", "An eruption closed the airport."]
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> indexes = [Index.from_texts(one, texts) for one in (encoder, encoder.with_pooling(truncate_dim=64))]
+    >>> found = compare_models(*indexes, ["eruption", "money"])
+    >>> found.rbo.shape, found.names
+    ((2,), ('minilm', 'minilm (2)'))
+    """
+    wanted = [Query(each, str(number)) if isinstance(each, str) else each for number, each in enumerate(queries, 1)]
+    if not wanted:
+        raise DataError("a comparison of models needs at least one query; give some")
+    chosen = (settings or ComparisonSettings()).within(len(first))
+    if texts_key(first.store) != texts_key(second.store):
+        raise DataError("the two indexes do not hold the same texts in the same order; build both from one corpus")
+    relevant = Relevant.of([{}] * len(wanted) if gains is None else gains)
+    texts = [query.text for query in wanted]
+    both = [_searched(one, texts, chosen.depth, relevant, progress) for one in (first, second)]
+    rankings = both[0][0], both[1][0]
+    labels = _labels(first, second)
+    judged = None
+    if gains is not None:
+        judged = _judged(labels, [found for _, found in both], gains, chosen.ks)
+    bare = ModelComparison(first.store.address, labels, len(first), tuple(wanted), rankings, chosen)
+    rows = _stored(first.store, {row for change in bare.changes for row in (*change.came, *change.went)})
+    documents = {row: (name, text) for row, (name, text, _) in rows.items()}
+    explained, remarks = _explained((first, second), bare, progress)
+    return replace(bare, documents=documents, explained=explained, judged=judged, remarks=remarks)
+
+
+def _labels(first: Index, second: Index) -> tuple[str, str]:
+    one, other = first.encoder.name, second.encoder.name
+    return one, other if other != one else f"{other} (2)"
+
+
+def _searched(
+    index: Index, queries: Sequence[str], depth: int, relevant: Relevant, progress: Progress | None
+) -> tuple[ComparedRanking, Any]:
+    """The first texts of each query, the spread of its scores, and the ranks of its relevant texts, in one pass."""
+    parts: list[Ranked] = []
+    spreads: list[Any] = []
+
+    def observed(blocks: Blocks) -> Iterator[tuple[int, Vectors]]:
+        for start, scores in blocks:
+            parts.append(first_texts(scores, depth))
+            spreads.append(scores.std(axis=1, dtype=np.float64))
+            yield start, scores
+
+    found = ranks(observed(index.score_blocks(queries)), relevant, named(progress, index.encoder.name))
+    rows, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "scores"))
+    return ComparedRanking(rows, scores, np.concatenate(spreads)), found
+
+
+def _judged(names: tuple[str, str], found: Sequence[Any], gains: Gains, ks: tuple[int, ...]) -> Judged:
+    """Recall, MRR and nDCG of both models on the queries that have a relevant text."""
+    everything, relevant = Relevant.of(gains), Relevant.of(each for each in gains if each)
+    if not len(relevant):
+        raise DataError("no query has a relevant text; check the ids of the judgements, or leave them out")
+    results = [
+        retrieval_result("", Setting(model=name), positions(each, everything), relevant, ks)
+        for name, each in zip(names, found, strict=True)
+    ]
+    return Judged(results[0], results[1], left_out=len(everything) - len(relevant))
+
+
+# Words
+
+
+def _explained(
+    indexes: tuple[Index, Index], found: ModelComparison, progress: Progress | None
+) -> tuple[tuple[OrderChange, ...], tuple[str, ...]]:
+    """Why the order changed, of the queries that change most; and why there is no answer, if there is none."""
+    turned = [(query, *found.turned_pair(query)) for query in found.most_changed]
+    vectors = [_stored(one.store, {row for _, *rows in turned for row in rows}) for one in indexes]
+    ticker, changes = Ticker(progress, len(turned), "explained queries"), []
+    try:
+        for query, came, went in turned:
+            text = found.queries[query].text
+            margins = [
+                margin(index, text, stored[came], stored[went], float(ranking.spread[query]))
+                for index, stored, ranking in zip(indexes, vectors, found.rankings, strict=True)
+            ]
+            names = [vectors[0][row][:2] for row in (came, went)]
+            changes.append(OrderChange(query, came, went, names[0], names[1], margins[0], margins[1]))
+            ticker.add()
+    except (ModelError, UsageError) as error:
+        # The comparison of ranks stands without words.
+        return (), (f"the words behind the changes are left out: {error}",)
+    ticker.close()
+    return tuple(changes), ()
+
+
+# Indexes
+
+
+def texts_key(store: AnyStore) -> str:
+    """The sha256 of all ids and texts of a store, in their order."""
+    digest = hashlib.sha256()
+    for rows in store.windows():
+        for row in zip(rows.ids, rows.texts, strict=True):
+            for word in row:
+                content = word.encode("utf-8", "surrogatepass")
+                digest.update(f"{len(content)}:".encode() + content)
+    return digest.hexdigest()
+
+
+def _stored(store: AnyStore, rows: Iterable[int]) -> dict[int, StoredText]:
+    """The given rows of a store, read in one pass."""
+    wanted, found, start = sorted(rows), dict[int, StoredText](), 0
+    if not wanted:
+        return found
+    for window in store.windows():
+        for row in wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, start + len(window))]:
+            here = row - start
+            found[row] = window.ids[here], window.texts[here], np.array(window.vectors[here])
+        start += len(window)
+    return found
+
+
+def indexed_by(index: Index, encoder: Encoder, progress: Progress | None = None, **changes: str) -> Index:
+    """The texts of an index by another encoder: the index itself if that made it, else one in the cache.
+
+    Vectors are compared as in the index; a model with the same weights also gets the index's prompts. ``changes``
+    replace these (``similarity``, ``query_prompt``, ``document_prompt``). A call that was cut short continues.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> index = Index.build(encoder, ["A cat sat.", "A dog ran."], Path("pets"))
+    >>> indexed_by(index, encoder) is index
+    True
+    >>> indexed_by(index, encoder.with_pooling(truncate_dim=64)).corpus() == index.corpus()
+    True
+    """
+    made, different = index.store.settings, different_settings(index.store.settings, encoder)
+    usual = {"similarity": index.similarity}
+    if "model_sha256" not in different:
+        usual |= dict(zip(PROMPTS, index.prompts, strict=True))
+    settings = IndexSettings(**usual | changes)  # type: ignore[arg-type]
+    given = settings.stored(encoder)
+    if not different and all(made[key] == given[key] for key in ("similarity", *PROMPTS)):
+        return index
+    name = texts_key(index.store)
+
+    def build(folder: Path, replaces: bool) -> Index:
+        if not replaces and IndexManifest.read(folder) is not None:
+            return Index.open(folder, encoder)
+        items = (row for rows in index.store.windows() for row in zip(rows.ids, rows.texts, strict=True))
+        how: dict[str, Any] = {"source": name, "replace": replaces, "total": len(index), "progress": progress}
+        return Index.build(encoder, items, folder, settings, **how)
+
+    return cached(name, encoder, settings, build)
