@@ -14,7 +14,19 @@ import typer
 from likewise import __version__
 
 # Each module adds its commands to the app.
-from likewise.cli import attention, benchmark, evaluate, explain, geometry, lint, models, search, studio, train  # noqa: F401
+from likewise.cli import (  # noqa: F401
+    attention,
+    benchmark,
+    compare_models,
+    evaluate,
+    explain,
+    geometry,
+    lint,
+    models,
+    search,
+    studio,
+    train,
+)
 from likewise.cli.output import notice
 from likewise.cli.settings import app
 from likewise.errors import Cancelled, LikewiseError

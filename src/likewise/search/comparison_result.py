@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 from likewise.data.annotations import Query
 from likewise.errors import DataError, UsageError
+from likewise.explain.explanation import Contrast
 from likewise.metrics import Interval, bootstrap_means, sign_flip_test
 from likewise.plotting.curves import curves
-from likewise.plotting.html import paragraph, section
+from likewise.plotting.html import hits_fragment
 from likewise.plotting.scatter import histogram
 from likewise.plotting.terminal import shortened
 from likewise.results import Column, Figure, Result, Table
 from likewise.results.result import table_section
+from likewise.search.hits import ExplainedHit
 from likewise.search.order_changes import OrderChange
 from likewise.search.rank_overlap import PERSISTENCE, overlaps, rank_biased_overlap, shared_kendall
 from likewise.search.ranker import TIE, Rows, Scores
@@ -195,32 +197,28 @@ class ModelComparison(Result):
         return int(found[0]) + 1 if len(found) else None
 
     @cached_property
-    def summary(self) -> list[tuple[str, Interval, float, int]]:
-        """Each measure: its name, its mean with an interval, its lowest value, and its number of queries."""
-        ks = list(self.settings.ks)
-        rows = {f"overlap at {k}": self.overlap[:, k - 1] for k in ks}
-        rows[f"RBO (p = {self.settings.persistence:g})"] = self.rbo
-        means = bootstrap_means(np.array(list(rows.values())))
-        found = [
-            (name, mean, float(values.min()), len(values))
-            for (name, values), mean in zip(rows.items(), means, strict=True)
-        ]
+    def means(self) -> dict[str, Interval | None]:
+        """The mean over queries of overlap at each k (``overlap_K``), ``rbo`` and ``kendall``, with intervals.
+
+        Kendall's tau is that of the queries that have one; None if no query has.
+        """
+        values = [*(self.overlap[:, k - 1] for k in self.settings.ks), self.rbo]
+        *overlap, rbo = bootstrap_means(np.array(values))
         defined = self.kendall[np.isfinite(self.kendall)]
-        if len(defined):
-            [mean] = bootstrap_means(defined[None])
-            found.append((f"Kendall's tau, first {self.settings.depth}", mean, float(defined.min()), len(defined)))
-        return found
+        kendall = bootstrap_means(defined[None])[0] if len(defined) else None
+        named = {f"overlap_{k}": one for k, one in zip(self.settings.ks, overlap, strict=True)}
+        return {**named, "rbo": rbo, "kendall": kendall}
 
     # Documents
 
     def to_dict(self) -> dict[str, Any]:
         """Means with intervals, every query with what came and went, and the explained changes."""
-        means = {name: _numbers(mean) for name, mean, _, _ in self.summary}
+        means = {name: None if mean is None else _numbers(mean) for name, mean in self.means.items()}
         chosen = self.settings
         return {
             "data": self.data, "models": list(self.names), "texts": self.texts, "n": len(self.queries),
             "k": list(chosen.ks), "top": chosen.top, "persistence": chosen.persistence, "depth": chosen.depth,
-            "summary": means, "judged": None if self.judged is None else self.judged.to_dict(),
+            "means": means, "judged": None if self.judged is None else self.judged.to_dict(),
             "queries": [self._query_document(query) for query in range(len(self.queries))],
             "explained": [self._explained_document(change) for change in self.explained], "remarks": list(self.remarks),
         }  # fmt: skip
@@ -286,8 +284,14 @@ class ModelComparison(Result):
             f" {self.settings.depth}, with more weight on the first. Scores within {TIE:g} are equal; then the earlier"
             " text comes first. With bootstrap 95 % intervals over queries."
         )
-        columns = ["measure", Column("mean", format=".3f"), Column("lowest", format=".3f"), "queries"]
-        return Table.of(columns, self.summary, "How alike A and B rank", note)
+        names = {f"overlap_{k}": f"overlap at {k}" for k in self.settings.ks}
+        names |= {"rbo": f"RBO (p = {self.settings.persistence:g})"}
+        names |= {"kendall": f"Kendall's tau of shared texts, first {self.settings.depth}"}
+        lowest = [*self.overlap.min(0)[np.array(self.settings.ks) - 1].tolist(), float(self.rbo.min())]
+        lowest.append(float(np.min(self.kendall[np.isfinite(self.kendall)], initial=np.inf)))
+        rows = [(names[name], mean, low) for (name, mean), low in zip(self.means.items(), lowest, strict=True)]
+        columns = ["measure", Column("mean", format=".3f"), Column("lowest", format=".3f")]
+        return Table.of(columns, [row for row in rows if row[1] is not None], "How alike A and B rank", note)
 
     def _measure_table(self, judged: Judged) -> Table:
         columns = [Column(name, heading, ".3f") for name, heading in (
@@ -319,7 +323,7 @@ class ModelComparison(Result):
                 f"{name} ({self._rank_text(0, change.query, row)} to {self._rank_text(1, change.query, row)})"
                 for row, (name, _) in ((change.came, change.came_text), (change.went, change.went_text))
             ]
-            words = ", ".join(f"{term[0]} {change.change_of(term):+.2f}" for term in change.terms[:SHOWN_WORDS])
+            words = ", ".join(f"{name} {value:+.2f}" for name, value in change.strongest(SHOWN_WORDS))
             margins = change.first.deviations, change.second.deviations, change.change
             rows.append((self.queries[change.query].text, *named, *margins, words))
         columns = [
@@ -384,7 +388,7 @@ class ModelComparison(Result):
         if self.judged is not None:
             judged = self.judged
             named = [
-                replace(one, setting=replace(one.setting, pooling=f"{side}: {name}", model=None))
+                replace(one, data=self.data, setting=replace(one.setting, pooling=f"{side}: {name}", model=None))
                 for side, name, one in zip(SIDES, self.names, (judged.first, judged.second), strict=True)
             ]
             found["recall"] = Figure(lambda: recall_figure(named), "Recall over k")
@@ -406,20 +410,35 @@ class ModelComparison(Result):
         return [*super().fragments(), *map(self._change_section, self.explained)]
 
     def _change_section(self, change: OrderChange) -> str:
-        parts = []
-        for verb, row, (name, text) in (
-            ("B has higher", change.came, change.came_text), ("A has higher", change.went, change.went_text)
-        ):  # fmt: skip
-            ranks = f"rank {self._rank_text(0, change.query, row)} in A, {self._rank_text(1, change.query, row)} in B"
-            parts.append(paragraph(f"{verb}: {name} ({ranks}): {text}"))
-        rows = [(label, a, b, change.change_of((label, a, b))) for label, a, b in change.terms]
+        query = self.queries[change.query].text
+        rows: list[tuple[str, float, float, float]] = [(*term, change.change_of(term)) for term in change.terms]
         rows.append(("all", change.first.value, change.second.value, change.change))
-        columns = ["word of the query", Column("a", "margin in A", "+.4f"), Column("b", "in B", "+.4f")]
-        columns.append(Column("change", "change in standard deviations", "+.2f"))
+        columns = [Column(*each) for each in (
+            ("word", "word of the query"), ("a", "margin in A", "+.4f"), ("b", "in B", "+.4f"),
+            ("change", "change in standard deviations", "+.2f"),
+        )]  # fmt: skip
+        came, went = change.came_text[0], change.went_text[0]
         spreads = f"{change.first.spread:.4f} in A and {change.second.spread:.4f} in B"
-        note = f"The margin in scores of each model. Their standard deviation over all texts is {spreads}."
-        table = table_section("words", Table.of(columns, rows, "Which words of the query turn the order", note))
-        return section(f"{self.queries[change.query].text}", [*parts, table])
+        note = (
+            f"What each word adds to the margin of {came}, which B has higher, over {went}, which A has higher. The"
+            f" standard deviation of the query's scores with all texts is {spreads}."
+        )
+        table = table_section("", Table.of(columns, rows, f"Why: {query}", note))
+        return table + "".join(self._drawn_texts(change, side) for side in (0, 1))
+
+    def _drawn_texts(self, change: OrderChange, side: int) -> str:
+        """Both texts as one model scores them, the higher one first, with their words coloured."""
+        contrast = (change.first, change.second)[side].contrast
+        both = [(change.came, change.came_text, contrast.better), (change.went, change.went_text, contrast.worse)]
+        both = both if side else both[::-1]
+        above = Contrast(both[0][2], both[1][2])
+        drawn = [
+            ExplainedHit(f"{name}, rank {self._rank_text(side, change.query, row)}", text, one.similarity, one, margin)
+            for (row, (name, text), one), margin in zip(both, (above, None), strict=True)
+        ]
+        return hits_fragment(
+            self.queries[change.query].text, f"{SIDES[side]}: {self.names[side]}", [hit.drawn for hit in drawn]
+        )
 
 
 def _numbers(interval: Interval) -> dict[str, float]:

@@ -24,6 +24,7 @@ from likewise.search.ranker import Blocks, Ranked
 from likewise.search.recall import Relevant, Setting, positions, ranks, retrieval_result
 
 PROMPTS = ("query_prompt", "document_prompt")
+USUAL = ComparisonSettings()
 Gains = Sequence[Mapping[int, float]]  # The gain of each relevant row, query by query
 
 
@@ -31,8 +32,7 @@ def compare_models(
     first: Index,
     second: Index,
     queries: Sequence[Query | str],
-    settings: ComparisonSettings | None = None,
-    *,
+    settings: ComparisonSettings = USUAL,
     gains: Gains | None = None,
     progress: Progress | None = None,
 ) -> ModelComparison:
@@ -50,7 +50,7 @@ def compare_models(
     wanted = [Query(each, str(number)) if isinstance(each, str) else each for number, each in enumerate(queries, 1)]
     if not wanted:
         raise DataError("a comparison of models needs at least one query; give some")
-    chosen = (settings or ComparisonSettings()).within(len(first))
+    chosen = settings.within(len(first))
     if texts_key(first.store) != texts_key(second.store):
         raise DataError("the two indexes do not hold the same texts in the same order; build both from one corpus")
     relevant = Relevant.of([{}] * len(wanted) if gains is None else gains)
@@ -157,34 +157,34 @@ def _stored(store: AnyStore, rows: Iterable[int]) -> dict[int, StoredText]:
     return found
 
 
-def indexed_by(index: Index, encoder: Encoder, progress: Progress | None = None, **changes: str) -> Index:
-    """The texts of an index by another encoder: the index itself if that made it, else one in the cache.
+def indexed_by(store: AnyStore, encoder: Encoder, progress: Progress | None = None, **changes: str) -> Index:
+    """The texts of a store by an encoder: an index of the store itself if that made it, else one in the cache.
 
-    Vectors are compared as in the index; a model with the same weights also gets the index's prompts. ``changes``
+    Vectors are compared as in the store; a model with the same weights also gets the store's prompts. ``changes``
     replace these (``similarity``, ``query_prompt``, ``document_prompt``). A call that was cut short continues.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> index = Index.build(encoder, ["A cat sat.", "A dog ran."], Path("pets"))
-    >>> indexed_by(index, encoder) is index
+    >>> store = Index.build(encoder, ["A cat sat.", "A dog ran."], Path("pets")).store
+    >>> indexed_by(store, encoder).store is store
     True
-    >>> indexed_by(index, encoder.with_pooling(truncate_dim=64)).corpus() == index.corpus()
+    >>> indexed_by(store, encoder.with_pooling(truncate_dim=64)).corpus() == store.corpus()
     True
     """
-    made, different = index.store.settings, different_settings(index.store.settings, encoder)
-    usual = {"similarity": index.similarity}
-    if "model_sha256" not in different:
-        usual |= dict(zip(PROMPTS, index.prompts, strict=True))
-    settings = IndexSettings(**usual | changes)  # type: ignore[arg-type]
+    made, different = store.settings, different_settings(store.settings, encoder)
+    usual = {name: made[name] for name in ("similarity", *PROMPTS)}
+    if "model_sha256" in different:
+        usual = {"similarity": made["similarity"]}
+    settings = IndexSettings(**usual | changes)
     given = settings.stored(encoder)
     if not different and all(made[key] == given[key] for key in ("similarity", *PROMPTS)):
-        return index
-    name = texts_key(index.store)
+        return Index(encoder, store)
+    name = texts_key(store)
 
     def build(folder: Path, replaces: bool) -> Index:
         if not replaces and IndexManifest.read(folder) is not None:
             return Index.open(folder, encoder)
-        items = (row for rows in index.store.windows() for row in zip(rows.ids, rows.texts, strict=True))
-        how: dict[str, Any] = {"source": name, "replace": replaces, "total": len(index), "progress": progress}
+        items = (row for rows in store.windows() for row in zip(rows.ids, rows.texts, strict=True))
+        how: dict[str, Any] = {"source": name, "replace": replaces, "total": len(store), "progress": progress}
         return Index.build(encoder, items, folder, settings, **how)
 
     return cached(name, encoder, settings, build)

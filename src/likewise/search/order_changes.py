@@ -21,6 +21,7 @@ from likewise.search.engines import Vectors
 if TYPE_CHECKING:
     from likewise.search.index import Index
 
+ROUNDING = 1e-4  # What single precision leaves of a term that is zero, in standard deviations
 StoredText = tuple[str, str, Vectors]  # The id, the text and the vector of a row
 
 
@@ -76,6 +77,11 @@ class OrderChange:
     def change_of(self, term: tuple[str, float, float]) -> float:
         """What a term adds to the change of the margin, in standard deviations."""
         return term[2] / self.second.spread - term[1] / self.first.spread
+
+    def strongest(self, count: int) -> list[tuple[str, float]]:
+        """The terms that add most to the change, in standard deviations, without those that add nothing."""
+        found = [(term[0], self.change_of(term)) for term in self.terms[:count]]
+        return [(name, value) for name, value in found if abs(value) > ROUNDING]
 
     @property
     def change(self) -> float:

@@ -1,0 +1,169 @@
+"""Where a comparison of models comes from: texts of a file or an index, queries with or without judgements, models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from likewise.data import Columns, Dataset, SkippedRows, locate, read_pairs
+from likewise.data.annotations import JudgedFiles, Query, read_queries
+from likewise.data.dataset import pair_columns
+from likewise.encoder import Encoder
+from likewise.errors import DataError, UsageError
+from likewise.progress import Progress, named
+from likewise.search.comparison_result import ComparisonSettings, ModelComparison
+from likewise.search.evaluation import judged_rows
+from likewise.search.hits import check_search
+from likewise.search.index import Index, IndexSettings, cached_index, open_store
+from likewise.search.model_comparison import Gains, compare_models, indexed_by
+from likewise.search.ranker import Corpus
+
+
+@dataclass(frozen=True)
+class ComparedModel:
+    """A model of a comparison: its name for people, and how it is loaded.
+
+    ``changes`` replace how its vectors are compared: ``similarity``, ``query_prompt``, ``document_prompt``.
+    """
+
+    name: str
+    load: Callable[[], Encoder]
+    changes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ComparisonSource:
+    """The texts, the queries and the judgements of a comparison.
+
+    Queries are texts or a file. Without either, the corpus is a file of pairs: each right text is a query, and its left
+    text answers it. Judgements are qrels, or a column ``relevant`` of the queries.
+
+    >>> source = ComparisonSource(Dataset("sample/pairs"))
+    >>> len(source.queries), source.queries[0].relevant
+    (60, ('1',))
+    """
+
+    corpus: Dataset  # of an index only its name and its options count: data_dir, skip_bad
+    is_index: bool = False  # the name is the address of an index
+    file: str | None = None  # of queries
+    texts: Sequence[str] = ()  # queries
+    qrels: str | None = None
+    limit: int | None = None  # only the first queries
+    skipped: SkippedRows = field(default_factory=SkippedRows, compare=False)  # bad rows of all files
+
+    def __post_init__(self) -> None:
+        if self.file is not None and self.texts:
+            raise UsageError("--query does not go with --queries; add the query to the file, or leave one of them out")
+        if self.qrels is not None and self.file is None:
+            raise UsageError("--qrels judges the queries of a file by their ids; give --queries too")
+
+    @cached_property
+    def queries(self) -> list[Query]:
+        """All queries, in order."""
+        if self.texts:
+            check_search(self.texts, 1)
+            return [Query(text, str(number)) for number, text in enumerate(self.texts, start=1)]
+        if self.file is not None:
+            found = list(replace(self.corpus, name=self.file).stream(read_queries, self.skipped))
+            if not found:
+                raise DataError(f"{self.file}: no queries; give a file with at least one")
+            return found
+        return [Query(pair.right, pair.id, (pair.id,)) for pair in self._pairs.stream(read_pairs)]
+
+    @cached_property
+    def _pairs(self) -> Dataset:
+        """The corpus as pairs; the left texts are what is searched."""
+        one, columns = self.corpus, None
+        if not self.is_index:
+            columns = pair_columns(one.name, columns=one.columns, data_dir=one.data_dir)
+        if columns is None:
+            flaw = "give --queries FILE or --query TEXT; only a file of pairs as --corpus needs neither"
+            raise UsageError(f"{one.name} holds no queries; {flaw}")
+        left, right = columns
+        return replace(one, columns=Columns(text=left, left=left, right=right, id=one.columns.id))
+
+    @property
+    def dataset(self) -> Dataset:
+        """The file of texts."""
+        return self.corpus if self.file is not None or self.texts else self._pairs
+
+    def gains(self, corpus: Callable[[], Corpus]) -> Gains | None:
+        """The relevant rows of each query; None without judgements, which need no corpus."""
+        if self.qrels is None and not any(query.relevant for query in self.queries):
+            return None
+        files = JudgedFiles(self.corpus.name, self.file or self.corpus.name, self.qrels)
+        on_bad = self.skipped if self.corpus.skip_bad else None
+        return judged_rows(corpus(), self.queries, files, self.corpus.data_dir, on_bad)
+
+
+def compare_sources(
+    source: ComparisonSource, models: Sequence[ComparedModel], settings: ComparisonSettings,
+    load: Callable[..., Encoder] = Encoder.load, progress: Progress | None = None,
+) -> ModelComparison:  # fmt: skip
+    """Compare two models on a file or an index; a single model is compared with the one that made the index.
+
+    >>> models = [ComparedModel(f"{k}", lambda k=k: Encoder.load("minilm", truncate_dim=k)) for k in (384, 64)]
+    >>> source = ComparisonSource(Dataset("sample/sentences"), file="sample/queries")
+    >>> found = compare_sources(source, models, ComparisonSettings())
+    >>> found.names, len(found.queries), found.judged is not None
+    (('384', '64'), 6, True)
+    """
+    _check_models(source, models)
+    queries = source.queries  # a wrong file is an error before models are loaded
+    with ExitStack() as opened:
+        if source.is_index:
+            indexes = _indexes_of_index(source, models, load, opened, progress)
+        else:
+            indexes = _indexes_of_file(source, models, opened, progress)
+        gains = source.gains(indexes[0].corpus)
+        some = slice(source.limit)
+        found = compare_models(
+            indexes[0], indexes[1], queries[some], settings, None if gains is None else gains[some], progress
+        )
+    skipped = (str(source.skipped),) if source.skipped.count else ()
+    names = [model.name for model in models]
+    labels = names[0] if len(names) == 2 else indexes[0].encoder.name, names[-1]
+    return replace(found, data=source.corpus.name, names=labels, remarks=(*skipped, *found.remarks))
+
+
+def _check_models(source: ComparisonSource, models: Sequence[ComparedModel]) -> None:
+    if len(models) not in ((1, 2) if source.is_index else (2,)):
+        one = ", or with --index one, which is compared with the model that made it"
+        raise UsageError(f"give two models{one}; got {len(models)}")
+
+
+def _indexes_of_index(
+    source: ComparisonSource, models: Sequence[ComparedModel], load: Callable[..., Encoder], opened: ExitStack,
+    progress: Progress | None,
+) -> list[Index]:  # fmt: skip
+    """The index itself and those that other models need, in the order of the models."""
+    if len(models) == 1:
+        own = opened.enter_context(Index.open(source.corpus.name, load=load))
+        indexes, store = [own], own.store
+    else:
+        indexes, store = [], opened.enter_context(open_store(source.corpus.name))
+    if not len(store):
+        raise DataError(f"{source.corpus.name} holds no texts; add some")
+    for model in models:
+        found = indexed_by(store, model.load(), named(progress, model.name), **model.changes)
+        indexes.append(found if found.store is store else opened.enter_context(found))
+    return indexes
+
+
+def _indexes_of_file(
+    source: ComparisonSource, models: Sequence[ComparedModel], opened: ExitStack, progress: Progress | None
+) -> list[Index]:
+    """A cached index of the file for each model."""
+    locate(source.dataset.name, source.dataset.data_dir)  # a missing file is an error before models are loaded
+    indexes = []
+    for model in models:
+        done = cached_index(model.load(), source.dataset, IndexSettings(**model.changes), named(progress, model.name))
+        indexes.append(opened.enter_context(done.index))
+        if not len(done.index):
+            raise DataError(f"{source.dataset.name} holds no texts; give a file with at least one")
+    for error in done.skipped.errors:
+        source.skipped(error)
+    source.skipped.count += done.skipped.count - len(done.skipped.errors)
+    return indexes
