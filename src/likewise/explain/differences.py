@@ -71,10 +71,8 @@ def aligned_contrasts(first: Contrast, second: Contrast) -> list[tuple[str, floa
             key = (False, unit.start, unit.end) if unit.kind == "text" else (True, unit.kind)
             labels.setdefault(key, unit.text if unit.kind == "text" else KIND_NAMES[unit.kind])
             sums.setdefault(key, [0.0, 0.0])[column] += share
-    rows = [(labels[key], *sums[key]) for key in sorted(sums)]
-    biases = first.query_bias, second.query_bias
-    rest = first.better.metadata.rest
-    return [(label, before, after) for label, before, after in (*rows, (f"({rest})", *biases))]
+    rows = [(labels[key], sums[key][0], sums[key][1]) for key in sorted(sums)]
+    return [*rows, (f"({first.better.metadata.rest})", first.query_bias, second.query_bias)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -32,6 +32,7 @@ from likewise.search.ranker import TIE, Rows, Scores
 from likewise.search.recall import KS, RetrievalResult, checked_ks, recall_figure
 
 Array = NDArray[np.float64]
+Columns = list[str | Column]
 TOP = 10  # The hits that a user sees
 MOST_CHANGED = 5  # Queries whose change is explained
 SHOWN_WORDS, SHOWN_IDS, SHOWN_TEXT = 4, 5, 90  # In a row of a table for people: words, ids, characters of a text
@@ -104,7 +105,7 @@ class HitChange:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class RetrievalQuality:
     """Recall, MRR and nDCG of both models, and the difference: its interval and its randomization test."""
 
     first: RetrievalResult
@@ -146,7 +147,7 @@ class ModelComparison(Result):
     settings: FittedSettings
     documents: Mapping[int, tuple[str, str]] = field(default_factory=dict)  # id and text of all that come or go
     explained: tuple[OrderChange, ...] = ()
-    judged: Judged | None = None
+    quality: RetrievalQuality | None = None
     remarks: tuple[str, ...] = ()
 
     @cached_property
@@ -218,7 +219,7 @@ class ModelComparison(Result):
         return {
             "data": self.data, "models": list(self.names), "texts": self.texts, "n": len(self.queries),
             "k": list(chosen.ks), "top": chosen.top, "persistence": chosen.persistence, "depth": chosen.depth,
-            "means": means, "judged": None if self.judged is None else self.judged.to_dict(),
+            "means": means, "quality": None if self.quality is None else self.quality.to_dict(),
             "queries": [self._query_document(query) for query in range(len(self.queries))],
             "explained": [self._explained_document(change) for change in self.explained], "remarks": list(self.remarks),
         }  # fmt: skip
@@ -265,16 +266,16 @@ class ModelComparison(Result):
 
     @property
     def cautions(self) -> list[str]:
-        """What could not be explained or judged."""
-        left_out = 0 if self.judged is None else self.judged.left_out
+        """What could not be judged or explained, and bad rows."""
+        left_out = 0 if self.quality is None else self.quality.left_out
         found = [f"queries without a relevant text, left out of recall, MRR and nDCG: {left_out}"] if left_out else []
         return [*found, *self.remarks]
 
     def tables(self) -> dict[str, Table]:
         """Means; measures by judgements; the most changed queries and documents; and everything in detail."""
         tables = {"summary": self._summary_table()}
-        if self.judged is not None:
-            tables["measures"] = self._measure_table(self.judged)
+        if self.quality is not None:
+            tables["measures"] = self._measure_table(self.quality)
         tables |= {"changed": self._changed_table(), "margins": self._margin_table()}
         return tables | self._document_tables() | self._detail_tables()
 
@@ -290,18 +291,18 @@ class ModelComparison(Result):
         lowest = [*self.overlap.min(0)[np.array(self.settings.ks) - 1].tolist(), float(self.rbo.min())]
         lowest.append(float(np.min(self.kendall[np.isfinite(self.kendall)], initial=np.inf)))
         rows = [(names[name], mean, low) for (name, mean), low in zip(self.means.items(), lowest, strict=True)]
-        columns = ["measure", Column("mean", format=".3f"), Column("lowest", format=".3f")]
+        columns: Columns = ["measure", Column("mean", format=".3f"), Column("lowest", format=".3f")]
         return Table.of(columns, [row for row in rows if row[1] is not None], "How alike A and B rank", note)
 
-    def _measure_table(self, judged: Judged) -> Table:
+    def _measure_table(self, quality: RetrievalQuality) -> Table:
         columns = [Column(name, heading, ".3f") for name, heading in (
             ("a", "A"), ("b", "B"), ("difference", "B - A"), ("p", "p"),
         )]  # fmt: skip
         note = (
-            f"{judged.first.n} queries; bootstrap 95 % intervals; p by a randomization test of the paired differences,"
+            f"{quality.first.n} queries; bootstrap 95 % intervals; p by a randomization test of the paired differences,"
             " not corrected for the number of measures."
         )
-        return Table.of(["measure", *columns], judged.rows, "How good A and B are, by judgements", note)
+        return Table.of(["measure", *columns], quality.rows, "How good A and B are, by judgements", note)
 
     def _changed_table(self) -> Table:
         top, rows = self.settings.top, []
@@ -309,7 +310,7 @@ class ModelComparison(Result):
             change = self.changes[query]
             listed = [self._listed(each) for each in (change.came, change.went)]
             rows.append((self.queries[query].text, float(self.rbo[query]), top - len(change.came), *listed))
-        columns = ["query", Column("rbo", "RBO", ".3f"), Column("shared", f"shared of {top}"), "came", "went"]
+        columns: Columns = ["query", Column("rbo", "RBO", ".3f"), Column("shared", f"shared of {top}"), "came", "went"]
         return Table.of(columns, rows, "Queries that change most", summary=True)
 
     def _listed(self, rows: Sequence[int]) -> str:
@@ -326,7 +327,7 @@ class ModelComparison(Result):
             words = ", ".join(f"{name} {value:+.2f}" for name, value in change.strongest(SHOWN_WORDS))
             margins = change.first.deviations, change.second.deviations, change.change
             rows.append((self.queries[change.query].text, *named, *margins, words))
-        columns = [
+        columns: Columns = [
             "query", Column("came", "B has higher (rank in A to B)"), Column("went", "A has higher"),
             Column("a", "margin in A", "+.2f"), Column("b", "in B", "+.2f"), Column("change", "change", "+.2f"),
             Column("words", "strongest words of the change"),
@@ -347,7 +348,7 @@ class ModelComparison(Result):
         order = sorted(came.keys() | went.keys(), key=lambda row: (-came[row] - went[row], row))
         rows = [(self.documents[row][0], came[row], went[row], self.documents[row][1]) for row in order]
         top = self.settings.top
-        columns = ["document", Column("comes", "comes for"), Column("goes", "goes for"), "text"]
+        columns: Columns = ["document", Column("comes", "comes for"), Column("goes", "goes for"), "text"]
         short = [(*row[:3], shortened(row[3], SHOWN_TEXT)) for row in rows[:SHOWN_DOCUMENTS]]
         title = f"Documents that come and go most often (number of queries, first {top} hits)"
         return {
@@ -385,11 +386,11 @@ class ModelComparison(Result):
             "overlap": Figure(self._overlap_figure, "Overlap of the first texts"),
             "rbo": Figure(self._rbo_figure, "Rank-biased overlap of the queries"),
         }
-        if self.judged is not None:
-            judged = self.judged
+        if self.quality is not None:
+            quality = self.quality
             named = [
                 replace(one, data=self.data, setting=replace(one.setting, pooling=f"{side}: {name}", model=None))
-                for side, name, one in zip(SIDES, self.names, (judged.first, judged.second), strict=True)
+                for side, name, one in zip(SIDES, self.names, (quality.first, quality.second), strict=True)
             ]
             found["recall"] = Figure(lambda: recall_figure(named), "Recall over k")
         return found

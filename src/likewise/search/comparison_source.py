@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
-from likewise.data import Columns, Dataset, SkippedRows, locate, read_pairs
+from likewise.data import Columns, Dataset, SkippedRows, locate, read_pairs, read_texts
 from likewise.data.annotations import JudgedFiles, Query, read_queries
 from likewise.data.dataset import pair_columns
 from likewise.encoder import Encoder
@@ -16,7 +18,7 @@ from likewise.progress import Progress, named
 from likewise.search.comparison_result import ComparisonSettings, ModelComparison
 from likewise.search.evaluation import judged_rows
 from likewise.search.hits import check_search
-from likewise.search.index import Index, IndexSettings, cached_index, open_store
+from likewise.search.index import AnyStore, Index, IndexedFile, IndexSettings, cached_index, open_store
 from likewise.search.model_comparison import Gains, compare_models, indexed_by
 from likewise.search.ranker import Corpus
 
@@ -30,7 +32,7 @@ class ComparedModel:
 
     name: str
     load: Callable[[], Encoder]
-    changes: Mapping[str, str] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,21 @@ class ComparisonSource:
         """The file of texts."""
         return self.corpus if self.file is not None or self.texts else self._pairs
 
-    def gains(self, corpus: Callable[[], Corpus]) -> Gains | None:
-        """The relevant rows of each query; None without judgements, which need no corpus."""
+    def gains(self, store: AnyStore | None) -> Gains | None:
+        """The relevant rows of each query among the rows of a store, or of the file's index; None without judgements.
+
+        Files are read here, so that a wrong id is an error before hours of work and not after.
+        """
         if self.qrels is None and not any(query.relevant for query in self.queries):
             return None
+        if store is None:
+            # An index holds a row that is repeated once.
+            ids = list(dict.fromkeys(text.id for text in self.dataset.stream(read_texts)))
+        else:
+            ids = [name for rows in store.windows() for name in rows.ids]
         files = JudgedFiles(self.corpus.name, self.file or self.corpus.name, self.qrels)
         on_bad = self.skipped if self.corpus.skip_bad else None
-        return judged_rows(corpus(), self.queries, files, self.corpus.data_dir, on_bad)
+        return judged_rows(Corpus(ids, ids), self.queries, files, self.corpus.data_dir, on_bad)
 
 
 def compare_sources(
@@ -107,25 +117,24 @@ def compare_sources(
     >>> models = [ComparedModel(f"{k}", lambda k=k: Encoder.load("minilm", truncate_dim=k)) for k in (384, 64)]
     >>> source = ComparisonSource(Dataset("sample/sentences"), file="sample/queries")
     >>> found = compare_sources(source, models, ComparisonSettings())
-    >>> found.names, len(found.queries), found.judged is not None
+    >>> found.names, len(found.queries), found.quality is not None
     (('384', '64'), 6, True)
     """
     _check_models(source, models)
-    queries = source.queries  # a wrong file is an error before models are loaded
+    queries, some = source.queries, slice(source.limit)
     with ExitStack() as opened:
-        if source.is_index:
-            indexes = _indexes_of_index(source, models, load, opened, progress)
-        else:
-            indexes = _indexes_of_file(source, models, opened, progress)
-        gains = source.gains(indexes[0].corpus)
-        some = slice(source.limit)
-        found = compare_models(
-            indexes[0], indexes[1], queries[some], settings, None if gains is None else gains[some], progress
-        )
-    skipped = (str(source.skipped),) if source.skipped.count else ()
-    names = [model.name for model in models]
-    labels = names[0] if len(names) == 2 else indexes[0].encoder.name, names[-1]
-    return replace(found, data=source.corpus.name, names=labels, remarks=(*skipped, *found.remarks))
+        own, store = _opened(source, len(models) == 1, load, opened)
+        gains = source.gains(store)
+        skipped = [source.skipped]
+        for model in models:
+            done = _indexed(source, store, model, named(progress, model.name))
+            own.append(done.index if done.index.store is store else opened.enter_context(done.index))
+            skipped.append(done.skipped)
+        relevant = None if gains is None else gains[some]
+        found = compare_models(own[0], own[1], queries[some], settings, relevant, progress)
+    remarks = dict.fromkeys(str(each) for each in skipped if each.count)
+    names = models[0].name if len(models) == 2 else own[0].encoder.name, models[-1].name
+    return replace(found, data=source.corpus.name, names=names, remarks=(*remarks, *found.remarks))
 
 
 def _check_models(source: ComparisonSource, models: Sequence[ComparedModel]) -> None:
@@ -134,36 +143,30 @@ def _check_models(source: ComparisonSource, models: Sequence[ComparedModel]) -> 
         raise UsageError(f"give two models{one}; got {len(models)}")
 
 
-def _indexes_of_index(
-    source: ComparisonSource, models: Sequence[ComparedModel], load: Callable[..., Encoder], opened: ExitStack,
-    progress: Progress | None,
-) -> list[Index]:  # fmt: skip
-    """The index itself and those that other models need, in the order of the models."""
-    if len(models) == 1:
-        own = opened.enter_context(Index.open(source.corpus.name, load=load))
-        indexes, store = [own], own.store
+def _opened(
+    source: ComparisonSource, with_model: bool, load: Callable[..., Encoder], opened: ExitStack
+) -> tuple[list[Index], AnyStore | None]:
+    """The index of an address with its own model if that is compared, and its store; nothing for a file."""
+    if not source.is_index:
+        if os.path.isdir(source.corpus.name):
+            raise UsageError(f"{source.corpus.name} is a folder; give an index as --index")
+        locate(source.corpus.name, source.corpus.data_dir)
+        return [], None
+    if with_model:
+        index = opened.enter_context(Index.open(source.corpus.name, load=load))
+        own, store = [index], index.store
     else:
-        indexes, store = [], opened.enter_context(open_store(source.corpus.name))
+        own, store = [], open_store(source.corpus.name)
+        opened.callback(store.close)
     if not len(store):
         raise DataError(f"{source.corpus.name} holds no texts; add some")
-    for model in models:
-        found = indexed_by(store, model.load(), named(progress, model.name), **model.changes)
-        indexes.append(found if found.store is store else opened.enter_context(found))
-    return indexes
+    return own, store
 
 
-def _indexes_of_file(
-    source: ComparisonSource, models: Sequence[ComparedModel], opened: ExitStack, progress: Progress | None
-) -> list[Index]:
-    """A cached index of the file for each model."""
-    locate(source.dataset.name, source.dataset.data_dir)  # a missing file is an error before models are loaded
-    indexes = []
-    for model in models:
-        done = cached_index(model.load(), source.dataset, IndexSettings(**model.changes), named(progress, model.name))
-        indexes.append(opened.enter_context(done.index))
-        if not len(done.index):
-            raise DataError(f"{source.dataset.name} holds no texts; give a file with at least one")
-    for error in done.skipped.errors:
-        source.skipped(error)
-    source.skipped.count += done.skipped.count - len(done.skipped.errors)
-    return indexes
+def _indexed(
+    source: ComparisonSource, store: AnyStore | None, model: ComparedModel, progress: Progress | None
+) -> IndexedFile:
+    """The texts by one model, from the cache if an earlier run made them."""
+    if store is None:
+        return cached_index(model.load(), source.dataset, IndexSettings(**model.changes), progress)
+    return IndexedFile(indexed_by(store, model.load(), progress, **model.changes), SkippedRows())

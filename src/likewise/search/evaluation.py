@@ -192,7 +192,8 @@ def judged_rows(
     corpus: Corpus, queries: Sequence[Query], files: JudgedFiles, data_dir: Path | None, on_bad: OnBad | None
 ) -> list[dict[int, float]]:
     """The gain of each relevant row, query by query; an unknown id or a second judgement is a bad row."""
-    judgements = (Judgement(query.id, text, 1.0, query.location) for query in queries for text in query.relevant)
+    named = (Judgement(query.id, text, 1.0, query.location) for query in queries for text in query.relevant)
+    judgements: Iterator[Judgement] = named
     if files.qrels is not None:
         judgements = read_qrels(files.qrels, data_dir=data_dir, on_bad=on_bad)
     elif not any(query.relevant for query in queries):

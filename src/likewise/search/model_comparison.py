@@ -14,7 +14,7 @@ from likewise.data.annotations import Query
 from likewise.encoder import Encoder
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker, named
-from likewise.search.comparison_result import ComparedRanking, ComparisonSettings, Judged, ModelComparison
+from likewise.search.comparison_result import ComparedRanking, ComparisonSettings, ModelComparison, RetrievalQuality
 from likewise.search.engines import Vectors
 from likewise.search.folder import IndexManifest
 from likewise.search.index import AnyStore, Index, IndexSettings, cached, different_settings
@@ -58,14 +58,12 @@ def compare_models(
     both = [_searched(one, texts, chosen.depth, relevant, progress) for one in (first, second)]
     rankings = both[0][0], both[1][0]
     labels = _labels(first, second)
-    judged = None
-    if gains is not None:
-        judged = _judged(labels, [found for _, found in both], gains, chosen.ks)
+    quality = None if gains is None else _quality(labels, [found for _, found in both], gains, chosen.ks)
     bare = ModelComparison(first.store.address, labels, len(first), tuple(wanted), rankings, chosen)
     rows = _stored(first.store, {row for change in bare.changes for row in (*change.came, *change.went)})
     documents = {row: (name, text) for row, (name, text, _) in rows.items()}
     explained, remarks = _explained((first, second), bare, progress)
-    return replace(bare, documents=documents, explained=explained, judged=judged, remarks=remarks)
+    return replace(bare, documents=documents, explained=explained, quality=quality, remarks=remarks)
 
 
 def _labels(first: Index, second: Index) -> tuple[str, str]:
@@ -91,7 +89,7 @@ def _searched(
     return ComparedRanking(rows, scores, np.concatenate(spreads)), found
 
 
-def _judged(names: tuple[str, str], found: Sequence[Any], gains: Gains, ks: tuple[int, ...]) -> Judged:
+def _quality(names: tuple[str, str], found: Sequence[Any], gains: Gains, ks: tuple[int, ...]) -> RetrievalQuality:
     """Recall, MRR and nDCG of both models on the queries that have a relevant text."""
     everything, relevant = Relevant.of(gains), Relevant.of(each for each in gains if each)
     if not len(relevant):
@@ -100,7 +98,7 @@ def _judged(names: tuple[str, str], found: Sequence[Any], gains: Gains, ks: tupl
         retrieval_result("", Setting(model=name), positions(each, everything), relevant, ks)
         for name, each in zip(names, found, strict=True)
     ]
-    return Judged(results[0], results[1], left_out=len(everything) - len(relevant))
+    return RetrievalQuality(results[0], results[1], left_out=len(everything) - len(relevant))
 
 
 # Words
@@ -157,7 +155,7 @@ def _stored(store: AnyStore, rows: Iterable[int]) -> dict[int, StoredText]:
     return found
 
 
-def indexed_by(store: AnyStore, encoder: Encoder, progress: Progress | None = None, **changes: str) -> Index:
+def indexed_by(store: AnyStore, encoder: Encoder, progress: Progress | None = None, **changes: Any) -> Index:
     """The texts of a store by an encoder: an index of the store itself if that made it, else one in the cache.
 
     Vectors are compared as in the store; a model with the same weights also gets the store's prompts. ``changes``
