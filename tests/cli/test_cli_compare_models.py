@@ -62,7 +62,7 @@ class TestModels:
         assert str(encoder.model_view.dtype) == "torch.float64"
 
     def test_postprocessing(self, tiny: Encoder, tiny_folder: Path, tmp_path: Path) -> None:
-        fitted = fit_postprocessing("mean", tiny.encode(TEXTS))
+        fitted = fit_postprocessing("mean-removal", tiny.encode(TEXTS))
         fitted.save(tmp_path / "post.safetensors")
         encoder = parse_model(f"{tiny_folder}@post={tmp_path / 'post.safetensors'}").load()
         assert encoder.postprocessing is not None and encoder.postprocessing.name == fitted.name
