@@ -134,7 +134,7 @@ class TestIndexes:
     def test_an_empty_one(self, tiny: Encoder, unloaded: Any, tmp_path: Path) -> None:
         index = Index.build(tiny, ROWS, tmp_path / "emptied")
         index.delete([name for name, _ in ROWS])
-        with pytest.raises(DataError, match="holds no texts"):
+        with pytest.raises(DataError, match="at least one text"):
             compared(ComparisonSource(Dataset(str(tmp_path / "emptied")), is_index=True, texts=["cat"]), unloaded)
 
 
@@ -148,6 +148,10 @@ class TestRefused:
             source = ComparisonSource(corpus, file=queries, qrels=qrels(tmp_path, row))
             with pytest.raises(DataError, match=f"{flaw}.*skip it with --skip-bad"):
                 compared(source, unloaded)
+
+    def test_more_first_texts_than_texts(self, corpus: Dataset, unloaded: Any) -> None:
+        with pytest.raises(UsageError, match="9 first texts of a corpus of 4"):
+            compare_sources(ComparisonSource(corpus, texts=["cat"]), unloaded, ComparisonSettings((9,)))
 
     def test_options_that_exclude_each_other(self, corpus: Dataset, queries: str) -> None:
         with pytest.raises(UsageError, match="--query does not go with --queries"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,13 @@ class TestRefused:
     def test_more_first_texts_than_texts(self, indexes: list[Index], settings: ComparisonSettings) -> None:
         with pytest.raises(UsageError, match="41 first texts of a corpus of 40"):
             compare_models(*indexes, QUERIES, settings)
+
+    def test_documents_in_passages(self, indexes: list[Index], encoders: tuple[Encoder, Encoder]) -> None:
+        cut = Index.from_texts(encoders[0], TEXTS)
+        cut.store = replace(cut.store, settings={**cut.store.settings, "passages": {"overlap": 0}})  # type: ignore[type-var]
+        for call in (lambda: compare_models(indexes[0], cut, QUERIES), lambda: indexed_by(cut.store, encoders[1])):
+            with pytest.raises(UsageError, match="holds documents in passages"):
+                call()
 
     def test_no_texts(self, encoders: tuple[Encoder, Encoder]) -> None:
         empty = [Index.from_texts(one, []) for one in encoders]

@@ -91,18 +91,17 @@ class ComparisonSource:
         """The file of texts."""
         return self.corpus if self.file is not None or self.texts else self._pairs
 
-    def gains(self, store: AnyStore | None) -> Gains | None:
-        """The relevant rows of each query among the rows of a store, or of the file's index; None without judgements.
+    def ids(self, store: AnyStore | None) -> list[str]:
+        """The ids of the texts in the order of an index: those of a store, or of the file."""
+        if store is not None:
+            return [name for rows in store.windows() for name in rows.ids]
+        # An index has a repeated row once.
+        return list(dict.fromkeys(text.id for text in self.dataset.stream(read_texts)))
 
-        Files are read here, so that a wrong id is an error before hours of work and not after.
-        """
+    def gains(self, ids: Sequence[str]) -> Gains | None:
+        """The relevant rows of each query among texts with these ids; None without judgements."""
         if self.qrels is None and not any(query.relevant for query in self.queries):
             return None
-        if store is None:
-            # An index holds a row that is repeated once.
-            ids = list(dict.fromkeys(text.id for text in self.dataset.stream(read_texts)))
-        else:
-            ids = [name for rows in store.windows() for name in rows.ids]
         files = JudgedFiles(self.corpus.name, self.file or self.corpus.name, self.qrels)
         on_bad = self.skipped if self.corpus.skip_bad else None
         return judged_rows(Corpus(ids, ids), self.queries, files, self.corpus.data_dir, on_bad)
@@ -124,7 +123,10 @@ def compare_sources(
     queries, some = source.queries, slice(source.limit)
     with ExitStack() as opened:
         own, store = _opened(source, len(models) == 1, load, opened)
-        gains = source.gains(store)
+        # A wrong id or depth is an error before hours of work and not after.
+        ids = source.ids(store)
+        settings.within(len(ids))
+        gains = source.gains(ids)
         skipped = [source.skipped]
         for model in models:
             done = _indexed(source, store, model, named(progress, model.name))
@@ -158,8 +160,6 @@ def _opened(
     else:
         own, store = [], open_store(source.corpus.name)
         opened.callback(store.close)
-    if not len(store):
-        raise DataError(f"{source.corpus.name} holds no texts; add some")
     return own, store
 
 

@@ -50,6 +50,8 @@ def compare_models(
     wanted = [Query(each, str(number)) if isinstance(each, str) else each for number, each in enumerate(queries, 1)]
     if not wanted:
         raise DataError("a comparison of models needs at least one query; give some")
+    for one in (first, second):
+        _check_texts(one.store)
     chosen = settings.within(len(first))
     if texts_key(first.store) != texts_key(second.store):
         raise DataError("the two indexes do not hold the same texts in the same order; build both from one corpus")
@@ -131,6 +133,12 @@ def _explained(
 # Indexes
 
 
+def _check_texts(store: AnyStore) -> None:
+    """Reject documents in passages: each model cuts them at its own limit, so rows are not the same texts."""
+    if store.settings.get("passages") is not None:
+        raise UsageError(f"{store.address} holds documents in passages; compare models on their texts with --corpus")
+
+
 def texts_key(store: AnyStore) -> str:
     """The sha256 of all ids and texts of a store, in their order."""
     digest = hashlib.sha256()
@@ -168,6 +176,7 @@ def indexed_by(store: AnyStore, encoder: Encoder, progress: Progress | None = No
     >>> indexed_by(store, encoder.with_pooling(truncate_dim=64)).corpus() == store.corpus()
     True
     """
+    _check_texts(store)
     made, different = store.settings, different_settings(store.settings, encoder)
     usual = {name: made[name] for name in ("similarity", *PROMPTS)}
     if "model_sha256" in different:
