@@ -170,7 +170,7 @@ def indexed_by(store: AnyStore, encoder: Encoder, progress: Progress | None = No
     replace these (``similarity``, ``query_prompt``, ``document_prompt``). A call that was cut short continues.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> store = Index.build(encoder, ["A cat sat.", "A dog ran."], Path("pets")).store
+    >>> store = Index.from_texts(encoder, ["A cat sat.", "A dog ran."]).store
     >>> indexed_by(store, encoder).store is store
     True
     >>> indexed_by(store, encoder.with_pooling(truncate_dim=64)).corpus() == store.corpus()
