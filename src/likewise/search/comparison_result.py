@@ -22,7 +22,7 @@ from likewise.metrics import Interval, bootstrap_means, sign_flip_test
 from likewise.plotting.curves import curves
 from likewise.plotting.html import hits_fragment
 from likewise.plotting.scatter import histogram
-from likewise.plotting.terminal import shortened
+from likewise.plotting.terminal import shortened, unique_labels
 from likewise.results import Column, Figure, Result, Table
 from likewise.results.result import table_section
 from likewise.search.hits import ExplainedHit
@@ -390,7 +390,9 @@ class ModelComparison(Result):
             quality = self.quality
             named = [
                 replace(one, data=self.data, setting=replace(one.setting, pooling=f"{side}: {name}", model=None))
-                for side, name, one in zip(SIDES, self.names, (quality.first, quality.second), strict=True)
+                for side, name, one in zip(
+                    SIDES, unique_labels(self.names), (quality.first, quality.second), strict=True
+                )
             ]
             found["recall"] = Figure(lambda: recall_figure(named), "Recall over k")
         return found
@@ -398,7 +400,7 @@ class ModelComparison(Result):
     def _overlap_figure(self) -> Any:
         means = bootstrap_means(self.overlap.T)
         series = {"": ([one.value for one in means], [one.low for one in means], [one.high for one in means])}
-        title = f"A: {self.names[0]}, B: {self.names[1]}"
+        title = ", ".join(f"{side}: {name}" for side, name in zip(SIDES, unique_labels(self.names), strict=True))
         depths = np.arange(1, self.settings.depth + 1)
         return curves(depths, series, ("first texts", "shared by A and B"), title, whole=True)
 
