@@ -387,7 +387,7 @@ class ModelComparison(Result):
             "rbo": Figure(self._rbo_figure, "Rank-biased overlap of the queries"),
         }
         if self.quality is not None:
-            quality = self.quality
+            both = self.quality.first, self.quality.second
             named = [
                 replace(one, data=self.data, setting=replace(one.setting, pooling=f"{side}: {name}", model=None))
                 for side, name, one in zip(
