@@ -390,9 +390,7 @@ class ModelComparison(Result):
             both = self.quality.first, self.quality.second
             named = [
                 replace(one, data=self.data, setting=replace(one.setting, pooling=f"{side}: {name}", model=None))
-                for side, name, one in zip(
-                    SIDES, unique_labels(self.names), (quality.first, quality.second), strict=True
-                )
+                for side, name, one in zip(SIDES, unique_labels(self.names), both, strict=True)
             ]
             found["recall"] = Figure(lambda: recall_figure(named), "Recall over k")
         return found
