@@ -23,10 +23,7 @@ TEXTS = [HOSTILE, "a man is out", "the sea is blue", "the cat sat", "a volcano e
 def comparison(first: list[list[int]], second: list[list[int]], top: int) -> ModelComparison:
     """A result with given rankings and without explanations."""
     depth = len(first[0])
-    rankings = [
-        ComparedRanking(np.array(rows), np.zeros((len(rows), depth), np.float32), np.ones(len(rows)))
-        for rows in (first, second)
-    ]
+    rankings = [ComparedRanking(np.array(rows), np.ones(len(rows))) for rows in (first, second)]
     queries = tuple(Query(f"query {number}", f"q{number}") for number in range(len(first)))
     settings = ComparisonSettings((1, depth), top).within(20)
     documents = {row: (f"d{row}", f"text {row}") for row in range(20)}

@@ -28,7 +28,7 @@ from likewise.results.result import table_section
 from likewise.search.hits import ExplainedHit
 from likewise.search.order_changes import OrderChange
 from likewise.search.rank_overlap import PERSISTENCE, overlaps, rank_biased_overlap, shared_kendall
-from likewise.search.ranker import TIE, Rows, Scores
+from likewise.search.ranker import TIE, Rows
 from likewise.search.recall import KS, RetrievalResult, checked_ks, recall_figure
 
 Array = NDArray[np.float64]
@@ -92,7 +92,6 @@ class ComparedRanking:
     """What one model finds for q queries."""
 
     rows: Rows  # of the first texts (q, depth), best first
-    scores: Scores  # (q, depth)
     spread: Array  # the standard deviation of the scores of all texts, (q,)
 
 

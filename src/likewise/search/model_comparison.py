@@ -20,7 +20,7 @@ from likewise.search.folder import IndexManifest
 from likewise.search.index import AnyStore, Index, IndexSettings, cached, different_settings
 from likewise.search.order_changes import OrderChange, StoredText, margin
 from likewise.search.rank_overlap import first_texts
-from likewise.search.ranker import Blocks, Ranked
+from likewise.search.ranker import Blocks, Rows
 from likewise.search.recall import Relevant, Setting, positions, ranks, retrieval_result
 
 PROMPTS = ("query_prompt", "document_prompt")
@@ -75,23 +75,22 @@ def _labels(first: Index, second: Index) -> tuple[str, str]:
 
 def _searched(
     index: Index, queries: Sequence[str], depth: int, relevant: Relevant, progress: Progress | None
-) -> tuple[ComparedRanking, Any]:
+) -> tuple[ComparedRanking, Rows]:
     """The first texts of each query, the spread of its scores, and the ranks of its relevant texts, in one pass."""
-    parts: list[Ranked] = []
+    rows: list[Rows] = []
     spreads: list[Any] = []
 
     def observed(blocks: Blocks) -> Iterator[tuple[int, Vectors]]:
         for start, scores in blocks:
-            parts.append(first_texts(scores, depth))
+            rows.append(first_texts(scores, depth))
             spreads.append(scores.std(axis=1, dtype=np.float64))
             yield start, scores
 
     found = ranks(observed(index.score_blocks(queries)), relevant, named(progress, index.encoder.name))
-    rows, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "scores"))
-    return ComparedRanking(rows, scores, np.concatenate(spreads)), found
+    return ComparedRanking(np.concatenate(rows), np.concatenate(spreads)), found
 
 
-def _quality(names: tuple[str, str], found: Sequence[Any], gains: Gains, ks: tuple[int, ...]) -> RetrievalQuality:
+def _quality(names: tuple[str, str], found: Sequence[Rows], gains: Gains, ks: tuple[int, ...]) -> RetrievalQuality:
     """Recall, MRR and nDCG of both models on the queries that have a relevant text."""
     everything, relevant = Relevant.of(gains), Relevant.of(each for each in gains if each)
     if not len(relevant):

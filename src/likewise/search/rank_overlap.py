@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.errors import DataError, UsageError
-from likewise.search.ranker import TIE, Ranked, Rows, Scores
+from likewise.search.ranker import TIE, Rows, Scores
 
 Array = NDArray[np.float64]
 PERSISTENCE = 0.9  # The first ten texts have 86 % of the weight (Webber et al. 2010)
 
 
-def first_texts(scores: Scores, depth: int) -> Ranked:
-    """The first texts of each row of scores (q, n), best first: (q, depth).
+def first_texts(scores: Scores, depth: int) -> Rows:
+    """The rows of the first texts of each query's scores (q, n), best first: (q, depth).
 
     A text's rank is the number of texts that score more than ``TIE`` above it; among equal ranks the earlier text comes
     first. So texts that differ by rounding alone have the same order in every ranking.
 
-    >>> first_texts(np.array([[0.5, 0.9, 0.5 + 1e-8]], np.float32), 2).rows
+    >>> first_texts(np.array([[0.5, 0.9, 0.5 + 1e-8]], np.float32), 2)
     array([[1, 0]])
     """
     depth = min(depth, scores.shape[1])
@@ -33,7 +33,7 @@ def first_texts(scores: Scores, depth: int) -> Ranked:
         ascending = np.sort(row[chosen])
         better = len(chosen) - np.searchsorted(ascending, row[chosen] + TIE, side="right")
         rows[index] = chosen[np.lexsort((chosen, better))][:depth]
-    return Ranked(np.take_along_axis(scores, rows, axis=1), rows)
+    return rows
 
 
 def overlaps(first: Rows, second: Rows) -> Array:
