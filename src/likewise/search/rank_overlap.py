@@ -27,7 +27,8 @@ def first_texts(scores: Scores, depth: int) -> Rows:
     """
     depth = min(depth, scores.shape[1])
     rows = np.empty((len(scores), depth), np.int64)
-    for index, row in enumerate(scores.astype(np.float64)):
+    for index, single in enumerate(scores):
+        row = single.astype(np.float64)  # a row at a time: a block of scores in double precision would be large
         # Only a text that reaches the last place, up to a tie, can have a rank below the depth.
         chosen = np.flatnonzero(row >= np.partition(row, -depth)[-depth] - TIE) if depth else np.empty(0, np.int64)
         ascending = np.sort(row[chosen])
