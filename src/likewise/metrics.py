@@ -15,6 +15,7 @@ from likewise.errors import DataError
 Array = NDArray[np.float64]
 Metric = Callable[[Array, Array], Array]
 DRAWS = 1000
+SIGN_FLIPS = 9999
 COUNTS_AT_ONCE = 2**21  # The largest number of counts of drawn values in memory
 
 
@@ -141,6 +142,32 @@ def bootstrap_means(values: ArrayLike, draws: int = DRAWS, seed: int = 0) -> lis
         means[start : start + len(drawn)] = np.array(drawn, dtype=np.float64) @ rows.T / n
     low, high = np.percentile(means, [2.5, 97.5], axis=0)
     return [Interval(*map(float, ends)) for ends in zip(rows.mean(1), low, high, strict=True)]
+
+
+def sign_flip_test(differences: ArrayLike, draws: int = SIGN_FLIPS, seed: int = 0) -> list[float]:
+    """The two-sided p-value of the mean of each row (m, n) of paired differences, by Fisher's randomization test.
+
+    If both members of a pair are alike, each difference may as well have the other sign. With few columns all signs
+    are tried, with more ``draws`` random ones. All rows have the same signs.
+
+    >>> sign_flip_test([[1.0, 2.0, 3.0], [1.0, -1.0, 0.0]])
+    [0.25, 1.0]
+    """
+    rows = np.asarray(differences, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise DataError(f"rows (m, n) of at least one difference are needed, got shape {rows.shape}")
+    n, rng = rows.shape[1], np.random.default_rng(seed)
+    exact = 2**n <= draws
+    total, some = (2**n if exact else draws), max(1, COUNTS_AT_ONCE // n)
+    # A sum that only rounding keeps below the observed one counts.
+    least = np.abs(rows.sum(1)) * (1 - 1e-12)
+    extreme = np.zeros(len(rows), np.int64)
+    for start in range(0, total, some):
+        numbers = np.arange(start, min(start + some, total))
+        flips = numbers[:, None] >> np.arange(n) & 1 if exact else rng.integers(0, 2, (len(numbers), n), np.int8)
+        extreme += (np.abs((1.0 - 2.0 * flips) @ rows.T) >= least).sum(0)
+    # The observed signs are among all signs, and count as one more draw otherwise.
+    return [float(p) for p in (extreme / total if exact else (extreme + 1) / (total + 1))]
 
 
 def _pair(left: ArrayLike, right: ArrayLike) -> tuple[Array, Array]:

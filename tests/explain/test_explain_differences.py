@@ -12,6 +12,7 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import UsageError
 from likewise.explain import compare, contrast, explain
+from likewise.explain.differences import aligned_contrasts
 from tiny_models import spelling_tokenizer, tiny_encoder
 
 QUERY, BETTER, WORSE = "the man's flute", "A man is playing.", "It rains, quietly"
@@ -180,3 +181,22 @@ def test_contrast_takes_prompts(tiny: Encoder) -> None:
     asked = contrast(tiny, "a cat", "the cat", "a dog", query_prompt="find ", document_prompt="text ")
     assert asked.difference != plain.difference and abs(asked.gap) < 1e-4
     assert {"prompt"} == {unit.kind for unit in asked.better.right.units} - {"text", "special"}
+
+
+class TestAlignedContrasts:
+    @pytest.mark.parametrize("query", [QUERY, "dogs 🐕‍🦺 run", "שלום man", "na\u0308chste Katze"])
+    def test_columns_sum_to_the_differences(self, query: str) -> None:
+        both = [contrast(one, query, BETTER, WORSE) for one in (bert(), other())]
+        rows = aligned_contrasts(*both)
+        for column, one in enumerate(both, start=1):
+            total = sum(float(row[column]) for row in rows)
+            assert total == pytest.approx(one.difference, abs=1e-9)
+
+    def test_words_are_in_the_order_of_the_text(self) -> None:
+        rows = aligned_contrasts(contrast(bert(), QUERY, BETTER, WORSE), contrast(other(), QUERY, BETTER, WORSE))
+        assert [label for label, _, _ in rows] == ["the", "man's", "flute", "(special tokens)", "(reference)"]
+
+    def test_a_prompt_that_one_model_has(self) -> None:
+        both = [contrast(bert(), QUERY, BETTER, WORSE, query_prompt=prompt) for prompt in ("", "query: ")]
+        found = {label: values for label, *values in aligned_contrasts(*both)}
+        assert found["(prompt)"][0] == 0 and found["(prompt)"][1] != 0

@@ -19,7 +19,7 @@ from likewise.errors import Cancelled, DataError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
 from likewise.search.baselines import BASELINES, RankedCorpus, baseline, ranked_hits, stored_corpus, text_corpus
-from likewise.search.index import add_file, cached_index, checked, fingerprint, index_file
+from likewise.search.indexed_files import add_file, cached_index, checked, fingerprint, index_file
 from likewise.search.ranker import Corpus, Hybrid
 
 USUAL = IndexSettings()
@@ -257,7 +257,7 @@ class TestCachedIndex:
 
         folders = [folder_of(number) for number in range(4)]
         size = sum(path.stat().st_size for path in folders[0].iterdir())
-        monkeypatch.setattr("likewise.search.index.MOST_CACHED_BYTES", 2.5 * size)
+        monkeypatch.setattr("likewise.search.indexed_files.MOST_CACHED_BYTES", 2.5 * size)
         for age, folder in enumerate(folders):
             for path in folder.iterdir():
                 os.utime(path, (1000 + age, 1000 + age))

@@ -22,7 +22,7 @@ from likewise.errors import DataError, ModelError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings, milvus
 from likewise.search.baselines import RankedCorpus, stored_corpus
-from likewise.search.index import index_file
+from likewise.search.indexed_files import index_file
 from likewise.search.milvus_address import _USERS
 from likewise.search.searcher import explained_search
 

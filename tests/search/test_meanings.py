@@ -12,7 +12,7 @@ from likewise.encoder.inspection import text_similarities
 from likewise.errors import DataError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings, calibrate
-from likewise.search.index import cached_index
+from likewise.search.indexed_files import cached_index
 from likewise.search.meanings import calibration_for, similarities_with_meaning
 
 TEXTS = sample_sentences()[:40]

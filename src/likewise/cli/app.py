@@ -18,6 +18,7 @@ from likewise.cli import (  # noqa: F401
     attention,
     benchmark,
     calibrate,
+    compare_models,
     duplicates,
     evaluate,
     explain,

@@ -220,7 +220,7 @@ class SearchSource:
     def index(self, progress: Progress) -> Index:
         """The index itself, or the cached one of a file."""
         from likewise.data import locate
-        from likewise.search.index import cached_index
+        from likewise.search.indexed_files import cached_index
 
         if self.is_index:
             refuse_given(self.context, MADE_WITH, "an index: it keeps the settings it was made with")
@@ -303,7 +303,7 @@ def index(
         if file is None:
             refuse_given(context, MODEL_OPTIONS, "--delete or a look at the index, which load no model")
         else:
-            from likewise.search.index import add_file
+            from likewise.search.indexed_files import add_file
 
             with model.opened(where, context) as index, progress_bar() as progress:
                 skipped = add_file(index, files.dataset(file), prefix, progress)
@@ -329,7 +329,7 @@ def _check_modes(file: str | None, out: Path | None, store: str | None, modes: d
 def _build(
     model: Encoder, files: FileSettings, target: tuple[str, str, bool], options: IndexOptions, out: Path | None
 ) -> IndexInfo:
-    from likewise.search.index import index_file
+    from likewise.search.indexed_files import index_file
     from likewise.search.milvus_address import write_pointer
 
     file, where, replaces = target

@@ -258,7 +258,7 @@ def option_names(*kinds: Any) -> list[str]:
 
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY  # typer passes everything by name, so that order does not matter
-Command = TypeVar("Command", bound=Callable[..., None])
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def command(function: Command) -> Command:
@@ -282,10 +282,10 @@ def with_settings(command: Command) -> Command:
         parameters += _options(groups[name]) if name in groups else [own]
 
     @functools.wraps(command)
-    def spread(**given: Any) -> None:
+    def spread(**given: Any) -> Any:
         for name, kind in groups.items():
             given[name] = _assembled(kind, given)
-        command(**given)
+        return command(**given)
 
     spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     spread.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -24,6 +24,7 @@ from likewise.results import Column, Figure, Result, Table
 
 CELL, EDGE, SMALLEST, LARGEST, TITLE = 0.42, 2.3, 3.6, 9.0, 0.6
 """Inches: a cell's side, the space for labels, the bounds of a panel, and the space for its title."""
+KIND_NAMES = {"special": "(special tokens)", "prompt": "(prompt)", "rest": "(rest)"}
 
 
 @takes_encoder
@@ -49,6 +50,29 @@ def contrast(
     prompts: dict[str, Any] = {"left_prompt": query_prompt, "right_prompt": document_prompt}
     pairs = [(query, better), (query, worse)]
     return Contrast(*explain_many(encoder, pairs, "bilrp", granularity, similarity, **prompts, **settings))
+
+
+def aligned_contrasts(first: Contrast, second: Contrast) -> list[tuple[str, float, float]]:
+    """What each unit of a query adds to two contrasts of the same query and texts, by two models.
+
+    Words are aligned by their characters, and special tokens, prompts and biases by their kind; what one model lacks is
+    0. Each column sums to the difference of its contrast, less the gap.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> texts = "warm soup", "The soup is hot.", "The car is red."
+    >>> rows = aligned_contrasts(contrast(encoder, *texts), contrast(encoder.with_pooling(layer=3), *texts))
+    >>> [label for label, _, _ in rows]
+    ['warm', 'soup', '(special tokens)', '(reference)']
+    """
+    sums: dict[tuple[object, ...], list[float]] = {}
+    labels: dict[tuple[object, ...], str] = {}
+    for column, one in enumerate((first, second)):
+        for unit, share in one.query:
+            key = (False, unit.start, unit.end) if unit.kind == "text" else (True, unit.kind)
+            labels.setdefault(key, unit.text if unit.kind == "text" else KIND_NAMES[unit.kind])
+            sums.setdefault(key, [0.0, 0.0])[column] += share
+    rows = [(labels[key], sums[key][0], sums[key][1]) for key in sorted(sums)]
+    return [*rows, (f"({first.better.metadata.rest})", first.query_bias, second.query_bias)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

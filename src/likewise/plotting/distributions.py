@@ -43,6 +43,23 @@ def histograms(samples: Mapping[str, ArrayLike], marks: Marks, labels: tuple[str
     return ax
 
 
+def histogram(
+    values: ArrayLike, limits: tuple[float, float], labels: tuple[str, str], title: str = "", ax: Any = None
+) -> Any:
+    """How many of the values (n,) lie in each of 20 bins between the limits; a line marks the mean.
+
+    >>> len(histogram([0.1, 0.9], (0.0, 1.0), ("share", "queries")).patches)
+    20
+    """
+    ax, numbers = axes_or_new(ax), np.asarray(values, dtype=float)
+    ax.hist(numbers, bins=20, range=limits, color=group_colour(0), alpha=0.8, rwidth=0.92)
+    ax.axvline(float(numbers.mean()), color="black", linewidth=1.2, linestyle="--")
+    ax.set_xlim(limits)
+    ax.yaxis.get_major_locator().set_params(integer=True)
+    frame(ax, labels, title, "y")
+    return ax
+
+
 def reliability_diagram(
     predicted: ArrayLike, observed: Sequence[tuple[float, float, float]], labels: tuple[str, str], note: str = "",
     ax: Any = None,

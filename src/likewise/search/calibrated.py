@@ -9,8 +9,9 @@ from likewise.encoder import Encoder
 from likewise.errors import UsageError
 from likewise.search.calibration import Calibration
 from likewise.search.folder import CALIBRATION
-from likewise.search.index import IndexSettings, cached_folder
+from likewise.search.indexed_files import cached_folder, fingerprint
 from likewise.search.meanings import calibration_for
+from likewise.search.settings import IndexSettings
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class CalibratedThreshold:
 
 def own_calibration(encoder: Encoder, source: Dataset, prompt: str | None = None) -> Calibration | None:
     """The calibration of a file's own index in the user's cache; None if it was never calibrated."""
-    path = cached_folder(encoder, source, IndexSettings()) / CALIBRATION
+    path = cached_folder(fingerprint(source), encoder, IndexSettings()) / CALIBRATION
     return calibration_for(str(path), encoder, (prompt, prompt)) if path.exists() else None
 
 

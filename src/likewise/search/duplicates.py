@@ -25,6 +25,7 @@ from likewise.grammar.words import ParsedText
 from likewise.progress import Progress, Ticker, tracked
 from likewise.search.cached_vectors import cached_vectors
 from likewise.search.calibrated import CalibratedThreshold
+from likewise.search.documents import hash_of
 from likewise.search.duplicate_report import (
     KEEP,
     READ_CHARACTERS,
@@ -35,9 +36,8 @@ from likewise.search.duplicate_report import (
     PairDifferences,
     numbered,
 )
-from likewise.search.index import fingerprint
+from likewise.search.indexed_files import fingerprint
 from likewise.search.ranker import Rows
-from likewise.search.segments import hash_of
 from likewise.search.similar_pairs import Pairs, PairSearch, components, sampled_scores, similar_pairs
 from likewise.storage import content_key
 

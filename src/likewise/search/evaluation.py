@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -175,7 +176,7 @@ class RetrievalSource:
         except DataError as error:
             raise DataError(f"{files.corpus}: {error}") from error
         queries = list(replace(everything, name=str(files.queries)).stream(read_queries, bad.append))
-        found = _gains(corpus, queries, self._judgements(files, queries, on_bad), files, on_bad)
+        found = judged_rows(corpus, queries, files, self.dataset.data_dir, on_bad)
         limit = self.dataset.limit
         gains = [{row: gain for row, gain in each.items() if limit is None or row < limit} for each in found[:limit]]
         if not any(gains):
@@ -186,19 +187,18 @@ class RetrievalSource:
         relevant = Relevant.of(each for each in gains if each)
         return RetrievalTask(self.dataset.name, cut, texts, relevant, len(gains) - len(texts), len(bad))
 
-    def _judgements(self, files: JudgedFiles, queries: Sequence[Query], on_bad: OnBad | None) -> Iterator[Judgement]:
-        if files.qrels is not None:
-            return read_qrels(files.qrels, data_dir=self.dataset.data_dir, on_bad=on_bad)
-        if not any(query.relevant for query in queries):
-            cure = "add a column relevant, or give --qrels"
-            raise DataError(f"{files.queries}: no query names its relevant texts; {cure}")
-        return (Judgement(query.id, text, 1.0, query.location) for query in queries for text in query.relevant)
 
-
-def _gains(
-    corpus: Corpus, queries: Sequence[Query], judgements: Iterator[Judgement], files: JudgedFiles, on_bad: OnBad | None
+def judged_rows(
+    corpus: Corpus, queries: Sequence[Query], files: JudgedFiles, data_dir: Path | None, on_bad: OnBad | None
 ) -> list[dict[int, float]]:
     """The gain of each relevant row, query by query; an unknown id or a second judgement is a bad row."""
+    named = (Judgement(query.id, text, 1.0, query.location) for query in queries for text in query.relevant)
+    judgements: Iterator[Judgement] = named
+    if files.qrels is not None:
+        judgements = read_qrels(files.qrels, data_dir=data_dir, on_bad=on_bad)
+    elif not any(query.relevant for query in queries):
+        cure = "add a column relevant, or give --qrels"
+        raise DataError(f"{files.queries}: no query names its relevant texts; {cure}")
     found: dict[str, dict[int, float]] = {}
     for query in queries:
         if query.id in found:

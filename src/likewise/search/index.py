@@ -2,59 +2,45 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from likewise.data import Dataset, SkippedRows, locate, read_texts
-from likewise.data.folders import DocumentFolder
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.encoder import Source
 from likewise.encoder.forward import steady_memory, text_windows
 from likewise.encoder.pooling import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.similarity import similarity_blocks, unit
+from likewise.encoder.similarity import unit
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
-from likewise.errors import DamagedIndex, DataError, ModelError, UsageError
-from likewise.progress import Progress, Ticker, tracked
+from likewise.errors import DataError, ModelError, UsageError
+from likewise.progress import Progress, Ticker
 from likewise.results import Column, Result, Table
 from likewise.search.calibration_store import ANY, Calibrated, Least
-from likewise.search.documents import Document, Item, Selection, documents, hash_of, index_rows, nearest_documents
+from likewise.search.documents import Document, Item, Selection, documents, index_rows, nearest_documents
 from likewise.search.engines import Vectors, inner_products
 from likewise.search.explained import encoder_ledgers
 from likewise.search.filters import Filter, described
-from likewise.search.folder import (
-    FORMAT,
-    MANIFEST,
-    FolderStore,
-    FolderWriter,
-    IndexManifest,
-    address_of,
-    building,
-    is_milvus,
-)
+from likewise.search.folder import FolderStore, FolderWriter, IndexManifest, address_of, building, is_milvus
 from likewise.search.hits import Hit, Hits, check_search
 from likewise.search.ledger import HitLedgers
 from likewise.search.milvus import MilvusStore, MilvusWriter
 from likewise.search.passages import PassageCutter, PassageSettings
-from likewise.search.ranker import Blocks, Corpus, Scores
+from likewise.search.ranker import Blocks, Corpus, Scores, block_rows
 from likewise.search.searcher import Searcher
 from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error
 from likewise.search.settings import USUAL, IndexSettings, keeps_origins
-from likewise.storage import file_hash, prune_folders, user_cache
 
 log = logging.getLogger("likewise")
 POSTPROCESSING = "postprocessing"
 PASSAGE_WINDOW = 1_000_000  # Characters that are encoded before they are stored; a killed build loses no more
-MOST_CACHED_BYTES = 2**33  # The size of all cached indexes of files, without the one in use
 AnyStore = FolderStore | MemoryStore | MilvusStore  # Vectors of one model with texts and ids, by inner product
 Writer = FolderWriter | MemoryWriter | MilvusWriter
 """One change of a store; nothing that it appends is lost once ``commit`` has returned."""
@@ -265,9 +251,12 @@ class Index(Calibrated, Searcher):
 
     def score_blocks(self, queries: Sequence[str]) -> Blocks:
         """The exact scores of all texts or passages for each query, in blocks, with any engine."""
-        empty = np.empty((0, self.encoder.dimension), np.float32)
-        everything = np.concatenate([empty, *(rows.vectors for rows in self.store.windows())])
-        yield from similarity_blocks(self.query_vectors(queries), everything, "dot")
+        vectors, step = self.query_vectors(queries), block_rows(len(self.store))
+        # Views of files, if the index is in a folder: the vectors may be larger than the memory.
+        parts = [rows.vectors for rows in self.store.windows()]
+        for start in range(0, len(vectors), step):
+            some = vectors[start : start + step]
+            yield start, np.concatenate([np.empty((len(some), 0), np.float32), *(some @ part.T for part in parts)], 1)
 
     def add(self, items: Iterable[Item], *, source: str = "", progress: Progress | None = None) -> None:
         """Encode and add texts, as ``build`` takes them, all of them or none; texts that are there are skipped.
@@ -394,10 +383,8 @@ def _own_encoder(store: AnyStore, load: Callable[..., Encoder], changes: Mapping
 def _check_same(encoder: Encoder, store: AnyStore) -> None:
     """Rejects an encoder whose vectors differ from those in the index."""
     settings = store.settings
-    for key, value in identity(encoder).items():
+    for key, value in different_settings(settings, encoder).items():
         made = settings.get(key)
-        if key == "model" or made == value:
-            continue
         flaw = f"with {key} {json.dumps(made)}, not {json.dumps(value)}; use the same settings"
         if key == "model_sha256":
             names = f"{settings['model']} ({str(made)[:12]}), not by {encoder.name} ({str(value)[:12]})"
@@ -405,88 +392,7 @@ def _check_same(encoder: Encoder, store: AnyStore) -> None:
         raise ModelError(f"{store.address} was made {flaw} or build the index again")
 
 
-@dataclass(frozen=True)
-class IndexedFile:
-    """A file's index, its skipped bad rows, and whether the index was there already."""
-
-    index: Index
-    skipped: SkippedRows
-    cached: bool = False
-
-
-def index_file(
-    encoder: Encoder | Source, source: Dataset, where: str | Path, settings: IndexSettings, *, replace: bool = False,
-    progress: Progress | None = None,
-) -> IndexedFile:  # fmt: skip
-    """Build the index of a file; the same call again continues where it stopped, or finds it done.
-
-    The file is read through once before, so that a bad row is an error before hours of work and not after.
-    """
-    encoder, name = as_encoder(encoder), fingerprint(source)
-    present = None if is_milvus(str(where)) or replace else IndexManifest.read(Path(where))
-    if present is not None:
-        made = present.source, present.settings, present.engine_kind, present.bits
-        if made == (name, settings.stored(encoder), settings.engine, settings.bits):
-            skipped = checked(source, progress)[0] if source.skip_bad else SkippedRows()
-            return IndexedFile(Index.open(where, encoder), skipped, cached=True)
-        raise UsageError(
-            f"{where} already holds an index of other texts or settings; use --add, --replace or another --out"
-        )
-    skipped, total = checked(source, progress)
-    how: dict[str, Any] = {"source": name, "replace": replace, "total": total, "progress": progress}
-    return IndexedFile(Index.build(encoder, source.stream(read_texts), where, settings, **how), skipped)
-
-
-def add_file(index: Index, source: Dataset, prefix: str = "", progress: Progress | None = None) -> SkippedRows:
-    """Add a file's texts to an index, all of them or none; the same call again continues where it stopped."""
-    skipped, _ = checked(source, progress)
-    items = ((prefix + row.id, row.text, row.meta) for row in source.stream(read_texts))
-    index.add(items, source=f"{prefix} {fingerprint(source)}", progress=progress)
-    return skipped
-
-
-def cached_folder(encoder: Encoder, source: Dataset, settings: IndexSettings) -> Path:
-    """The folder of a file's own index in the user's cache, which may not exist."""
-    made_of = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
-    return user_cache() / "indexes" / hashlib.sha256(made_of.encode()).hexdigest()[:32]
-
-
-def cached_index(
-    encoder: Encoder | Source, source: Dataset, settings: IndexSettings, progress: Progress | None = None
-) -> IndexedFile:
-    """The index of a file, built at the first search; its key is the file's content and all settings."""
-    encoder = as_encoder(encoder)
-    folder = cached_folder(encoder, source, settings)
-    try:
-        done = index_file(encoder, source, folder, settings, progress=progress)
-    except DamagedIndex:
-        # The user does not know of this index and cannot build it again.
-        done = index_file(encoder, source, folder, settings, replace=True, progress=progress)
-    with suppress(OSError):  # another process may be pruning too
-        (folder / MANIFEST).touch()
-        prune_folders(folder, MOST_CACHED_BYTES)
-    return done
-
-
-def checked(source: Dataset, progress: Progress | None = None) -> tuple[SkippedRows, int]:
-    """Read a file through: the bad rows that are skipped, and the number of good ones."""
-    skipped, total = SkippedRows(), 0
-    text_of: dict[int, int] = {}
-    for row in tracked(source.stream(read_texts, skipped), progress, note="rows checked"):
-        total += 1
-        if text_of.setdefault(hash_of(row.id), hash_of(row.text)) != hash_of(row.text):
-            raise DataError(f"{source.name}: the id {row.id!r} names two texts; give each text an id of its own")
-    if (path := locate(source.name, source.data_dir)).is_dir() and (others := DocumentFolder(path, source.name).others):
-        log.warning("%s: files that are no documents: %d (first: %s)", source.name, len(others), others[0])
-    return skipped, total
-
-
-def fingerprint(source: Dataset) -> str:
-    """A hash of a file's bytes and of how they are read."""
-    path = locate(source.name, source.data_dir)
-    content = DocumentFolder(path, source.name).fingerprint() if path.is_dir() else file_hash(path)
-    # With the suffixes: the same bytes are other texts in a .csv than in a .txt.
-    how = [content, path.suffixes, asdict(source.columns), source.skip_bad]
-    if source.limit is not None:
-        how.append(source.limit)
-    return hashlib.sha256(json.dumps(how).encode()).hexdigest()
+def different_settings(made: Mapping[str, Any], encoder: Encoder) -> dict[str, Any]:
+    """What vectors depend on and an index was made otherwise; empty if the encoder gives the same vectors."""
+    found = identity(encoder).items()
+    return {key: value for key, value in found if key != "model" and made.get(key) != value}

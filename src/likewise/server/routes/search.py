@@ -13,7 +13,8 @@ from likewise.encoder import Encoder
 from likewise.errors import DataError
 from likewise.search.baselines import baseline, ranked_hits, text_corpus
 from likewise.search.evaluation import RetrievalSource
-from likewise.search.index import Index, index_file
+from likewise.search.index import Index
+from likewise.search.indexed_files import index_file
 from likewise.search.retrieval_grid import RetrievalGrid, compare_retrieval
 from likewise.search.settings import IndexSettings
 from likewise.server.jobs import Job
