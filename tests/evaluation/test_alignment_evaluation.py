@@ -42,7 +42,10 @@ def test_values_are_those_of_each_pair(tiny: Encoder, result: AlignmentResult) -
         for index, one in enumerate(PAIRS):
             scores = method.between(*words_of(tiny, text_inputs(one), [method.source])[method.source])
             np.testing.assert_allclose(result.values[name]["auc"][index], roc_auc(scores, one.linked()), atol=1e-9)
-    assert np.isnan(result.values["context"]["auc"][3]) and "1 pairs have no links" in result.cautions[0]
+    assert (
+        np.isnan(result.values["context"]["auc"][3])
+        and "pairs without links, which have no AUC: 1" in result.cautions[0]
+    )
 
 
 def test_the_method_is_the_best_on_train(tiny: Encoder, result: AlignmentResult) -> None:
