@@ -66,10 +66,10 @@ def plain_context(left: Words, right: Words, order: float) -> np.ndarray:
                 continue
             total = weights = 0.0
             for k in range(max(0, i - 1), min(n, i + 2)):
-                for l in range(max(0, j - 1), min(m, j + 2)):
-                    if not (is_mark[0][k] or is_mark[1][l]):
-                        weight = 1.0 if (k, l) == (i, j) else NEIGHBOUR
-                        total, weights = total + weight * cells[k, l], weights + weight
+                for q in range(max(0, j - 1), min(m, j + 2)):
+                    if not (is_mark[0][k] or is_mark[1][q]):
+                        weight = 1.0 if (k, q) == (i, j) else NEIGHBOUR
+                        total, weights = total + weight * cells[k, q], weights + weight
             found[i, j] = total / weights - order * abs(i / (n - 1) - j / (m - 1))
     return found
 

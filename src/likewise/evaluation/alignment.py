@@ -122,10 +122,14 @@ class AlignmentResult(Comparable):
     @property
     def notes(self) -> list[str]:
         """What the numbers are."""
-        how = f"tuned on {', '.join(self.train)}" if self.train else "tuned on the other half of the pairs"
+        how = (
+            f"tuned on {', '.join(Path(one).name for one in self.train)}"
+            if self.train
+            else "tuned on the other half of the pairs"
+        )
         return [
-            f"{self.name}, {self.model}: {self.n} pairs of texts; links for F1 are {how}.",
-            f"Chosen: {self.chosen}. The best single layer on this file is {self.best_layer or 'not among them'}.",
+            f"{self.label}, {self.model}: {self.n} pairs of texts; links for F1 are {how}."
+            f" Chosen: {self.chosen}. Best single layer: {self.best_layer or 'not among the methods'}."
         ]
 
     @property
@@ -133,7 +137,7 @@ class AlignmentResult(Comparable):
         """Skipped rows and pairs without an AUC."""
         without = int(np.isnan(self.values[self.chosen]["auc"]).sum())
         found = [f"{self.name}: bad rows skipped: {self.skipped}"] if self.skipped else []
-        return [*found, *([f"{self.name}: {without} pairs have no links, and no AUC"] if without else [])]
+        return [*found, *([f"{self.name}: pairs without links, which have no AUC: {without}"] if without else [])]
 
     def tables(self) -> dict[str, Table]:
         """Methods, best first; the AUC by type of link; and the words that differ."""
