@@ -24,8 +24,8 @@ from likewise.search.calibrated import CalibratedThreshold, chosen_threshold, ow
 from likewise.search.calibration import calibrate
 from likewise.search.duplicate_report import CorpusRows, Duplicates, numbered
 from likewise.search.duplicates import DuplicateSettings, check_keep, find_duplicates, write_without_duplicates
+from likewise.search.index import IndexSettings
 from likewise.search.indexed_files import cached_index
-from likewise.search.settings import IndexSettings
 from likewise.storage import user_cache
 
 PLAIN = DuplicateSettings(explain=0)

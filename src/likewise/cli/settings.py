@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from likewise.encoder import Encoder
     from likewise.encoder.cross_encoder import Scoring
     from likewise.search import Index
-    from likewise.search.settings import IndexSettings
+    from likewise.search.index import IndexSettings
 
     Load = Callable[[str], Encoder]
     LoadScoring = Callable[[str], Scoring]
@@ -241,8 +241,8 @@ class IndexOptions:
 
     def settings(self) -> IndexSettings:
         """The settings that ``Index.build`` takes."""
+        from likewise.search.index import IndexSettings
         from likewise.search.passages import PassageSettings
-        from likewise.search.settings import IndexSettings
 
         if not self.passages and (self.passage_tokens is not None or self.overlap is not None):
             raise UsageError("--passage-tokens and --overlap have no effect without --passages; give it too")

@@ -4,10 +4,9 @@ from likewise.search.baselines import RankedCorpus, baseline
 from likewise.search.calibration import Calibration, CalibrationSettings, calibrate
 from likewise.search.calibration_store import Least
 from likewise.search.hits import Hit, Hits
-from likewise.search.index import Index
+from likewise.search.index import Index, IndexSettings
 from likewise.search.passages import PassageSettings, cut_passages
 from likewise.search.ranker import Corpus, Hybrid, ranked
-from likewise.search.settings import IndexSettings
 
 __all__ = [
     "Calibration", "CalibrationSettings", "Corpus", "Hit", "Hits", "Hybrid", "Index", "IndexSettings", "Least",

@@ -60,9 +60,6 @@ class CalibrationSettings:
             _check_share(kind, value)
 
 
-USUAL = CalibrationSettings()
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Result):
     """What scores mean in one corpus by one model.
@@ -298,7 +295,7 @@ class Calibration(Result):
 
 def calibrate(
     source: Encoder | Source | Index, texts: Iterable[Any] | None = None,
-    pairs: Sequence[ScoredPair] | None = None, settings: CalibrationSettings = USUAL, *,
+    pairs: Sequence[ScoredPair] | None = None, settings: CalibrationSettings | None = None, *,
     queries: Sequence[str] | None = None, progress: Progress | None = None,
 ) -> Calibration:  # fmt: skip
     """Measure what scores mean: in an index, or among texts by a model with its own prompts and cosines.
@@ -311,7 +308,7 @@ def calibrate(
     >>> found.percentile(0.9) > 0.999, found.probability(0.9)
     (True, None)
     """
-    corpus = _corpus(source, texts)
+    corpus, settings = _corpus(source, texts), settings or CalibrationSettings()
     # Before anything is encoded, so that a wrong file costs no time.
     labels = None if pairs is None else _labels(pairs, settings.match_from)
     drawn = unrelated_pairs(corpus, (settings.texts, settings.pairs), settings.seed, queries, progress)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from likewise.errors import DataError, UsageError
-from likewise.search.calibration import USUAL, Calibration, CalibrationSettings, calibrate
+from likewise.search.calibration import Calibration, CalibrationSettings, calibrate
 from likewise.search.folder import CALIBRATION, is_milvus
 from likewise.search.hits import Hits, ScoreMeaning
 from likewise.storage import content_key, user_cache
@@ -122,7 +122,7 @@ class Calibrated:
     _held: tuple[object, CurrentCalibration] = None, CurrentCalibration()  # when the file was written, and its content
 
     def calibrate(
-        self, pairs: Sequence[ScoredPair] | None = None, settings: CalibrationSettings = USUAL, *,
+        self, pairs: Sequence[ScoredPair] | None = None, settings: CalibrationSettings | None = None, *,
         queries: Sequence[str] | None = None, name: str = "", progress: Progress | None = None,
     ) -> Calibration:  # fmt: skip
         """Measure what scores mean in this index, and keep that with it: from then on hits have a meaning.

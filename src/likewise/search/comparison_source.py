@@ -18,11 +18,10 @@ from likewise.progress import Progress, named
 from likewise.search.comparison_result import ComparisonSettings, ModelComparison
 from likewise.search.evaluation import judged_rows
 from likewise.search.hits import check_search
-from likewise.search.index import AnyStore, Index, open_store
+from likewise.search.index import AnyStore, Index, IndexSettings, open_store
 from likewise.search.indexed_files import IndexedFile, cached_index
 from likewise.search.model_comparison import Gains, compare_models, indexed_by
 from likewise.search.ranker import Corpus
-from likewise.search.settings import IndexSettings
 
 
 @dataclass(frozen=True)

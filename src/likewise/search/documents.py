@@ -85,6 +85,11 @@ class Origin:
         return cls(content, passage, (blanks[0], blanks[1]), found.get("metadata", {}))
 
 
+def keeps_origins(stored: Mapping[str, Any]) -> bool:
+    """Whether an index with these stored settings keeps passages or metadata."""
+    return bool(stored.get("passages") or stored.get("metadata"))
+
+
 @dataclass(frozen=True)
 class IndexRow:
     """One row of an index before it is encoded: a passage, or a whole text."""

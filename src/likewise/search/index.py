@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,15 @@ from likewise.encoder.encoder import Source
 from likewise.encoder.forward import steady_memory, text_windows
 from likewise.encoder.pooling import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.similarity import unit
+from likewise.encoder.similarity import MEASURES, unit
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Result, Table
 from likewise.search.calibration_store import ANY, Calibrated, Least
-from likewise.search.documents import Document, Item, Selection, documents, index_rows, nearest_documents
-from likewise.search.engines import Vectors, inner_products
-from likewise.search.explained import encoder_ledgers
+from likewise.search.documents import Document, Item, Selection, documents, index_rows, keeps_origins, nearest_documents
+from likewise.search.engines import Vectors, check_engine, inner_products
 from likewise.search.filters import Filter, described
 from likewise.search.folder import FolderStore, FolderWriter, IndexManifest, address_of, building, is_milvus
 from likewise.search.hits import Hit, Hits, check_search
@@ -34,9 +33,8 @@ from likewise.search.ledger import HitLedgers
 from likewise.search.milvus import MilvusStore, MilvusWriter
 from likewise.search.passages import PassageCutter, PassageSettings
 from likewise.search.ranker import Blocks, Corpus, Scores, block_rows
-from likewise.search.searcher import Searcher
+from likewise.search.searcher import Searcher, encoder_ledgers
 from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error
-from likewise.search.settings import USUAL, IndexSettings, keeps_origins
 
 log = logging.getLogger("likewise")
 POSTPROCESSING = "postprocessing"
@@ -44,6 +42,55 @@ PASSAGE_WINDOW = 1_000_000  # Characters that are encoded before they are stored
 AnyStore = FolderStore | MemoryStore | MilvusStore  # Vectors of one model with texts and ids, by inner product
 Writer = FolderWriter | MemoryWriter | MilvusWriter
 """One change of a store; nothing that it appends is lost once ``commit`` has returned."""
+
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """How an index is made, apart from the model.
+
+    >>> IndexSettings(engine="hnsw", bits=8).similarity
+    'cosine'
+    """
+
+    engine: str = "auto"  # exact, hnsw, ivf, or auto, which depends on the number of vectors
+    bits: int = 32  # per vector component; 8 takes a quarter of the memory
+    similarity: str = "cosine"  # cosine or dot
+    query_prompt: str | None = None  # put before each query; None is the model's own
+    document_prompt: str | None = None  # put before each text; None is the model's own
+    passages: PassageSettings | None = None  # cut documents into passages, and keep their metadata; None: as they are
+    metadata: bool = False  # keep the metadata of texts that are not cut
+
+    def __post_init__(self) -> None:
+        check_engine(self.engine, self.bits)
+        if self.similarity not in MEASURES:
+            raise UsageError(f"unknown similarity {self.similarity!r}; choose from {', '.join(MEASURES)}")
+
+    def with_passages(self, passages: PassageSettings | None) -> IndexSettings:
+        """The same with other passages, if they are given."""
+        return self if passages is None else replace(self, passages=passages)
+
+    def stored(self, encoder: Encoder) -> dict[str, Any]:
+        """Everything that the vectors and their scores depend on, as plain JSON."""
+        query, document = (
+            encoder.modules_config.prompt_for(role) if given is None else given
+            for role, given in (("query", self.query_prompt), ("document", self.document_prompt))
+        )
+        # An absolute folder is found from anywhere, a short name on any machine.
+        name = str(Path(encoder.name).resolve()) if Path(encoder.name).is_dir() else encoder.name
+        own: dict[str, Any] = {
+            "model": name,
+            "similarity": self.similarity,
+            "query_prompt": query,
+            "document_prompt": document,
+        }
+        if self.passages is not None:
+            own["passages"] = asdict(self.passages.within(encoder.tokenizer))
+        elif self.metadata:
+            own["metadata"] = True
+        return identity(encoder) | own | {"dimension": encoder.dimension}
+
+
+USUAL = IndexSettings()
 
 
 class Index(Calibrated, Searcher):

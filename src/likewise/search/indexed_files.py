@@ -19,8 +19,7 @@ from likewise.errors import DamagedIndex, DataError, UsageError
 from likewise.progress import Progress, tracked
 from likewise.search.documents import hash_of
 from likewise.search.folder import FORMAT, MANIFEST, IndexManifest, is_milvus
-from likewise.search.index import Index
-from likewise.search.settings import IndexSettings
+from likewise.search.index import Index, IndexSettings
 from likewise.storage import file_hash, prune_folders, user_cache
 
 log = logging.getLogger("likewise")

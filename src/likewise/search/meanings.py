@@ -14,9 +14,8 @@ from likewise.errors import UsageError
 from likewise.search.calibration import Calibration
 from likewise.search.calibration_store import changed_setting, stored_calibration
 from likewise.search.folder import address_of, is_milvus
-from likewise.search.index import open_store
+from likewise.search.index import USUAL, open_store
 from likewise.search.indexed_files import cached_index
-from likewise.search.settings import USUAL
 
 
 def calibration_for(

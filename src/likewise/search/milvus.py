@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import DataError, UsageError
-from likewise.search.documents import Document, hash_of, joined_text
+from likewise.search.documents import Document, hash_of, joined_text, keeps_origins
 from likewise.search.engines import Vectors, inner_products
 from likewise.search.filters import Filter, column_types
 from likewise.search.hits import Hit
@@ -37,7 +37,6 @@ from likewise.search.milvus_rows import (
 )
 from likewise.search.ranker import TIE
 from likewise.search.segments import KnownRows, Searched, Store, StoredRows, closed_on_error
-from likewise.search.settings import keeps_origins
 
 GREATEST_K = 16_384  # Milvus's greatest answer
 INDEX_SECONDS = 1800.0

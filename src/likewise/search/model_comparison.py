@@ -17,13 +17,12 @@ from likewise.progress import Progress, Ticker, named
 from likewise.search.comparison_result import ComparedRanking, ComparisonSettings, ModelComparison, RetrievalQuality
 from likewise.search.engines import Vectors
 from likewise.search.folder import IndexManifest
-from likewise.search.index import AnyStore, Index, different_settings
+from likewise.search.index import AnyStore, Index, IndexSettings, different_settings
 from likewise.search.indexed_files import cached
 from likewise.search.order_changes import OrderChange, StoredText, margin
 from likewise.search.rank_overlap import first_texts
 from likewise.search.ranker import Blocks, Rows
 from likewise.search.recall import Relevant, Setting, positions, ranks, retrieval_result
-from likewise.search.settings import IndexSettings
 
 PROMPTS = ("query_prompt", "document_prompt")
 USUAL = ComparisonSettings()

@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.errors import DamagedIndex, DataError
-from likewise.search.documents import Document, Groups, Origin, hash_of, joined_text
+from likewise.search.documents import Document, Groups, Origin, hash_of, joined_text, keeps_origins
 from likewise.search.engines import Engine, Plan, StackedVectors, Vectors, built, inner_products
 from likewise.search.filters import Filter, column_types
 from likewise.search.hits import Hit
 from likewise.search.ranker import Corpus
-from likewise.search.settings import keeps_origins
 from likewise.storage import file_hash, sync
 
 KEY = np.dtype([("id", "<u8"), ("text", "<u8"), ("end", "<u8")])  # Hashes of a row's id and text; where its line ends

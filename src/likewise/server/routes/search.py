@@ -13,10 +13,9 @@ from likewise.encoder import Encoder
 from likewise.errors import DataError
 from likewise.search.baselines import baseline, ranked_hits, text_corpus
 from likewise.search.evaluation import RetrievalSource
-from likewise.search.index import Index
+from likewise.search.index import Index, IndexSettings
 from likewise.search.indexed_files import index_file
 from likewise.search.retrieval_grid import RetrievalGrid, compare_retrieval
-from likewise.search.settings import IndexSettings
 from likewise.server.jobs import Job
 from likewise.server.schemas import Limit, Models, Name, PoolingRequest, StudioRequest, StudioResponse, Text
 from likewise.server.studio import RankedTexts, Studio, StudioDep
