@@ -128,7 +128,7 @@ class AlignmentResult(Comparable):
             else "tuned on the other half of the pairs"
         )
         return [
-            f"{self.label}, {self.model}: {self.n} pairs of texts; links for F1 are {how}."
+            f"{self.label}, {self.model}: {self.n} pairs of texts; links for F1 are tuned on {tuning}."
             f" Chosen: {self.chosen}. Best single layer: {self.best_layer or 'not among the methods'}."
         ]
 
