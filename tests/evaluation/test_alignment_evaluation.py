@@ -123,3 +123,9 @@ def test_another_encoder_agrees(e5: Encoder, shared_data: Path, name: str) -> No
     pairs = list(read_alignments(f"ists/{name}", data_dir=shared_data))[:150]
     result = evaluate_alignment(e5, pairs, name, methods=["context", *(f"layer-{layer}" for layer in range(13))])
     assert result.best_layer is not None and result.tests()[result.best_layer].difference.low > 0.03
+
+
+def test_notes_say_what_was_tuned_where(tiny: Encoder, result: AlignmentResult) -> None:
+    assert "tuned on train." in result.notes[0] and f"Chosen: {result.chosen}" in result.notes[0]
+    alone = evaluate_alignment(tiny, PAIRS, methods=["context"])
+    assert "tuned on the other half of the pairs" in alone.notes[0] and "not among the methods" in alone.notes[0]

@@ -122,13 +122,9 @@ class AlignmentResult(Comparable):
     @property
     def notes(self) -> list[str]:
         """What the numbers are."""
-        how = (
-            f"tuned on {', '.join(Path(one).name for one in self.train)}"
-            if self.train
-            else "tuned on the other half of the pairs"
-        )
+        tuning = ", ".join(Path(name).name for name in self.train) or "the other half of the pairs"
         return [
-            f"{self.label}, {self.model}: {self.n} pairs of texts; links for F1 are {how}."
+            f"{self.label}, {self.model}: {self.n} pairs of texts; links for F1 are tuned on {tuning}."
             f" Chosen: {self.chosen}. Best single layer: {self.best_layer or 'not among the methods'}."
         ]
 
