@@ -179,7 +179,7 @@ def report(encoder: Encoder, title: str, task: Task) -> None:
     for name, cut, aggregate in (
         ("cut texts", None, "max"), ("passages, max", PassageSettings(), "max"),
         ("passages, mean-top-3", PassageSettings(), "mean-top-3"),
-        ("passages of 128, max", PassageSettings(128), "max"),
+        ("passages of 256, max", PassageSettings(256), "max"),
     ):  # fmt: skip
         if aggregate == "max":
             began = time.process_time()

@@ -229,8 +229,7 @@ class IndexOptions:
         bool, typer.Option("--passages", help="Cut texts of any length into passages; keep their metadata.")
     ] = False
     passage_tokens: Annotated[
-        int | None,
-        typer.Option(help="With --passages: the most tokens of one. Default: the model's, at most 512.", min=1),
+        int | None, typer.Option(help="With --passages: the most tokens of one. Default: 128.", min=1)
     ] = None
     overlap: Annotated[
         int | None, typer.Option(help="With --passages: sentences that neighbours share. Default: 1.", min=0)

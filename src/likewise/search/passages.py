@@ -14,7 +14,7 @@ from likewise.errors import UsageError
 from likewise.grammar.spans import Span, sentence_spans, sign_spans, word_spans
 from likewise.search.hits import Passage
 
-USUAL_TOKENS = 512  # Of a model with a higher limit: the vector of a longer passage blurs what it says
+USUAL_TOKENS = 128  # The vector of a longer passage blurs what it says (bench/passages.py)
 LEAST_BUDGET = 16  # Tokens for the text itself; every character fits
 MOST_CHARACTERS = 16_000  # Of a passage; even at four bytes each they fit into a text of Milvus
 TOKEN_CHARACTERS = 16  # A piece with more characters than this for each token is cut without counting its tokens
@@ -29,7 +29,7 @@ class PassageSettings:
     2
     """
 
-    tokens: int | None = None  # the most of a passage, with prompt and special tokens; None: the model's, at most 512
+    tokens: int | None = None  # the most of a passage, with prompt and special tokens; None: 128, or the model's limit
     overlap: int = 1  # the last sentences of a passage, at most half of it, are the first of the next
 
     def __post_init__(self) -> None:
