@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from likewise.data import AlignedPair, Dataset, WordLink, read_alignments
 from likewise.encoder import Encoder
-from likewise.errors import DataError, UsageError
+from likewise.errors import Cancelled, DataError, UsageError
 from likewise.evaluation.alignment import AlignmentResult, compare_alignments, evaluate_alignment, text_inputs
 from likewise.evaluation.link_metrics import roc_auc
-from likewise.explain.word_scores import method_named, words_of
+from likewise.explain.word_scores import Ledger, method_named, words_of
 
 FAST = ("context", "layer-0", "layer-1", "equal-words", "random")
 
@@ -129,3 +130,26 @@ def test_notes_say_what_was_tuned_where(tiny: Encoder, result: AlignmentResult) 
     assert "tuned on train." in result.notes[0] and f"Chosen: {result.chosen}" in result.notes[0]
     alone = evaluate_alignment(tiny, PAIRS, methods=["context"])
     assert "tuned on the other half of the pairs" in alone.notes[0] and "not among the methods" in alone.notes[0]
+
+
+def test_a_stopped_run_goes_on(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed, most = 0, 2
+
+    def counted(encoder: Encoder, texts: Any, sources: Any) -> Any:
+        nonlocal computed
+        wanted = set(sources)
+        computed += sum(isinstance(source, Ledger) for source in wanted)
+        if computed > most:
+            raise Cancelled
+        return words_of(encoder, texts, wanted)
+
+    monkeypatch.setattr("likewise.evaluation.alignment.words_of", counted)
+    monkeypatch.setattr("likewise.evaluation.alignment.WINDOW", 1)
+    with pytest.raises(Cancelled):
+        evaluate_alignment(tiny, PAIRS, methods=["bilrp-local", "layer-1"])
+    computed, most = 0, len(PAIRS)
+    found = evaluate_alignment(tiny, PAIRS, methods=["bilrp-local", "layer-1"])
+    assert computed == len(PAIRS) - 2, "finished windows are read from the cache"
+    again = evaluate_alignment(tiny, PAIRS, methods=["bilrp-local", "layer-1"])
+    assert computed == len(PAIRS) - 2
+    assert json.dumps(again.to_dict()) == json.dumps(found.to_dict())

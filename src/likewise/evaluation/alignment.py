@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from likewise.data import AlignedPair, Dataset, read_alignments
 from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.forward import windows
+from likewise.encoder.weights import identity
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.link_metrics import (
     Discrete,
@@ -27,17 +29,20 @@ from likewise.evaluation.link_metrics import (
 )
 from likewise.explain.text_differences import CHANGED, UNMATCHED, Kinds, WordShares, kinds_of_words, word_shares
 from likewise.explain.texts import TextInput
-from likewise.explain.word_scores import DEFAULT_METHOD, Words, is_punctuation, methods_of, words_of
+from likewise.explain.word_scores import DEFAULT_METHOD, Ledger, Method, Words, is_punctuation, methods_of, words_of
 from likewise.metrics import Interval, bootstrap_means
 from likewise.plotting.scatter import dot_panels
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Comparable, Figure, ResultSet, Table
+from likewise.storage import FileCache, content_key, user_cache
 
 Array = NDArray[np.float64]
 METRICS = {"auc": roc_auc, "ap": average_precision, "top1": strongest_linked}
 KINDS = ("EQUI", "SPE1", "SPE2", "SIMI", "REL", "OPPO")
 SLOW = ("integrated-jacobian",)  # Methods that are left out unless they are named
 WINDOW = 128  # Pairs of texts that are computed together; bounds the memory
+CACHE_FORMAT = 1  # To be raised when the numbers of an explanation method change
+MOST_CACHED_BYTES = 2**28  # The size of all cached scores
 UNALIGNED = {"NOALI", "OPPO"}  # The links of words without a counterpart, or with one of the opposite meaning
 
 
@@ -282,14 +287,33 @@ class _Study:
         methods = {name: method for name, method in methods_of(self.encoder).items() if name in self.methods}
         found: dict[str, list[Scores]] = {name: [] for name in self.methods}
         for window in windows(pairs, WINDOW):
-            texts = [text for pair in window for text in text_inputs(pair)]
-            words = words_of(self.encoder, texts, {method.source for method in methods.values()})
-            for name, method in methods.items():
-                own = words[method.source]
-                for index, pair in enumerate(window):
-                    left, right = own[2 * index], own[2 * index + 1]
-                    found[name].append(_on_words(method.between(left, right), pair, left, right))
+            for name, scores in self._window_scores(window, methods).items():
+                found[name] += scores
             ticker.add(len(window))
+        return found
+
+    def _window_scores(self, window: Sequence[AlignedPair], methods: Mapping[str, Method]) -> dict[str, list[Scores]]:
+        """The scores of a few pairs; those of ledgers, which take minutes, are cached so that a stopped run goes on."""
+        cache = FileCache(user_cache() / "alignments", ".npz", MOST_CACHED_BYTES)
+        texts = [text for pair in window for text in text_inputs(pair)]
+        given = [identity(self.encoder), CACHE_FORMAT, [(pair.left, pair.right) for pair in window]]
+        keys = {
+            name: content_key(name, repr(method.source), *given)
+            for name, method in methods.items() if isinstance(method.source, Ledger)
+        }  # fmt: skip
+        read = {name: cache.read(key, _stored_scores) for name, key in keys.items()}
+        found = {name: scores for name, scores in read.items() if scores is not None}
+        missing = {name: method for name, method in methods.items() if name not in found}
+        words = words_of(self.encoder, texts, {method.source for method in missing.values()})
+        for name, method in missing.items():
+            own = words[method.source]
+            sides = list(zip(own[::2], own[1::2], strict=True))
+            found[name] = [
+                _on_words(method.between(*both), pair, *both) for both, pair in zip(sides, window, strict=True)
+            ]
+            if name in keys:
+                cache.write(keys[name], partial(_store_scores, found[name]))
+        cache.prune()
         return found
 
     def _tuned(
@@ -323,6 +347,16 @@ class _Study:
                         flagged[name].append(flag(kind, equal))
         found = {name: _detection(np.array(some), np.array(truth)) for name, some in flagged.items()}
         return found, changed
+
+
+def _stored_scores(path: Path) -> list[Scores]:
+    with np.load(path) as found:
+        return [found[str(index)] for index in range(len(found.files))]
+
+
+def _store_scores(scores: Sequence[Scores], path: Path) -> None:
+    with path.open("wb") as stream:
+        np.savez(stream, **{str(index): cells for index, cells in enumerate(scores)})  # type: ignore[arg-type]
 
 
 FLAGS: dict[str, Callable[[str | None, bool], bool]] = {

@@ -350,18 +350,12 @@ def _labels(pairs: Sequence[ScoredPair], match_from: float | None) -> Array:
 
 def pair_scores(corpus: ScoredCorpus, pairs: Sequence[ScoredPair], progress: Progress | None = None) -> Array:
     """The score of each pair (n,) as a search scores it: the left text is the query."""
-    roles = {"query": [pair.left for pair in pairs], "document": [pair.right for pair in pairs]}
+    queries, texts = [pair.left for pair in pairs], [pair.right for pair in pairs]
     if corpus.one_prompt:
-        every = list(dict.fromkeys([*roles["query"], *roles["document"]]))
-        found = corpus.vectors(every, "document", progress)
-        row = {text: number for number, text in enumerate(every)}
-        sides = [found[[row[text] for text in texts]] for texts in roles.values()]
+        both = corpus.cached_vectors([*queries, *texts], "document", progress)
+        sides = [both[: len(pairs)], both[len(pairs) :]]
     else:
-        sides = []
-        for role, texts in roles.items():
-            every = list(dict.fromkeys(texts))
-            row = {text: number for number, text in enumerate(every)}
-            sides.append(corpus.vectors(every, role, progress)[[row[text] for text in texts]])
+        sides = [corpus.cached_vectors(*side, progress) for side in ((queries, "query"), (texts, "document"))]
     scores: Array = np.einsum("nd,nd->n", *sides).astype(np.float64)
     return scores
 

@@ -22,8 +22,10 @@ from likewise.encoder.weights import identity
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.metrics import DRAWS, Interval
 from likewise.progress import Progress, tracked
+from likewise.search.cached_vectors import cached_vectors
 from likewise.search.documents import hash_of
 from likewise.search.segments import StoredRows, corpus_state
+from likewise.storage import content_key
 
 if TYPE_CHECKING:
     from likewise.search.index import Index
@@ -109,7 +111,20 @@ class ScoredCorpus:
 
     def vectors(self, texts: Sequence[str], role: str, progress: Progress | None = None) -> Vectors:
         """The vectors (n, d) of texts as ``query`` or ``document``."""
-        found = self.encoder.encode(list(texts), prompt=str(self.settings[f"{role}_prompt"]), progress=progress)
+        return self._compared(
+            self.encoder.encode(list(texts), prompt=str(self.settings[f"{role}_prompt"]), progress=progress)
+        )
+
+    def cached_vectors(self, texts: Sequence[str], role: str, progress: Progress | None = None) -> Vectors:
+        """The same by way of the user's cache, where an interrupted run continues; equal texts are encoded once."""
+        row = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        items = [(str(number), text) for text, number in row.items()]
+        prompt = str(self.settings[f"{role}_prompt"])
+        found = cached_vectors(self.encoder, content_key(items), lambda: items, len(items), prompt, progress).vectors
+        return self._compared(np.asarray(found)[[row[text] for text in texts]])
+
+    def _compared(self, found: Vectors) -> Vectors:
+        """Vectors as they are compared; those that are not numbers are refused."""
         if not np.isfinite(found).all():
             raise ModelError(f"{self.encoder.name} gave vectors that are not numbers; load it with dtype float32")
         return unit(found) if self.settings["similarity"] == "cosine" else found
