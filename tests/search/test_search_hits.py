@@ -21,7 +21,7 @@ from likewise.explain import contrast, explain
 from likewise.explain import texts as cache_module
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search import explained as searching
+from likewise.search import searcher as searching
 from likewise.search.hits import Hits
 from likewise.search.searcher import explained_search
 
