@@ -46,6 +46,7 @@ PUBLIC = {
         "compare",
         "contrast",
         "contributions",
+        "differences",
         "differences_of",
         "explain",
         "explain_attention",

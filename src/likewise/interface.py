@@ -12,9 +12,9 @@ from likewise.encoder.cross_encoder import Numbers, Pair
 from likewise.explain import Alignment, Attribution, CrossExplanation, Differences, Explanation, PairShares
 from likewise.explain import align as align_texts
 from likewise.explain import attribute as attribute_texts
+from likewise.explain import differences as text_differences
 from likewise.explain import explain as explain_pair
 from likewise.explain import explain_cross_encoder as explain_logit
-from likewise.explain.text_differences import differences as text_differences
 from likewise.results import Result
 
 
@@ -61,7 +61,7 @@ class Encoder(PlainEncoder):
         return align_texts(self, left, right, **options)
 
     def differences(self, left: str, right: str, **options: Any) -> Differences:
-        """Where two texts differ; see :func:`likewise.explain.text_differences.differences`."""
+        """Where two texts differ; see :func:`likewise.explain.differences`."""
         return text_differences(self, left, right, **options)
 
 

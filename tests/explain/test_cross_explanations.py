@@ -15,8 +15,8 @@ from torch import Tensor
 from likewise.encoder import CrossEncoder, Encoder
 from likewise.errors import ModelError, UsageError
 from likewise.explain import CrossExplanation, explain, explain_cross_encoder
+from likewise.explain.comparisons import compare_scorers
 from likewise.explain.cross_encoder import explain_cross_encoder_many
-from likewise.explain.differences import compare_scorers
 from likewise.explain.settings import RULES
 from plain_models import embeddings_of, held_gelu, held_norm, hugging_face
 from tiny_cross_encoders import FAMILIES, PAIRS, save_cross_encoder, tiny_classifier

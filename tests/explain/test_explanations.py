@@ -17,7 +17,7 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, ModelError, UsageError
 from likewise.explain import Contributions, Explanation, contributions, explain, explain_many, pairs
-from likewise.explain.differences import side_by_side
+from likewise.explain.comparisons import side_by_side
 from likewise.explain.explanation import TOLERANCE, ExplainedText, Metadata
 from likewise.explain.texts import Unit
 from tiny_models import tiny_encoder

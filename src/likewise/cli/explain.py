@@ -99,12 +99,12 @@ def explain(
         given = spans or against or shares_only or top or calibration
         found = _cross_explained(encoder, (left, right), _cross_encoder_options(options, given), other_model, model)
     elif against is not None:
-        from likewise.explain.differences import contrast
+        from likewise.explain.comparisons import contrast
 
         prompts: dict[str, Any] = {"query_prompt": left_prompt, "document_prompt": right_prompt}
         found = contrast(encoder, left, right, against, **prompts, **options.difference_keywords())
     elif other is not None:
-        from likewise.explain.differences import compare
+        from likewise.explain.comparisons import compare
 
         second = EncoderSettings(other_model or model.encoder.model, other_pooling or model.encoder.pooling)
         prompts = {"left_prompt": left_prompt, "right_prompt": right_prompt}
@@ -141,8 +141,8 @@ def _cross_explained(
     scoring: CrossEncoder, texts: tuple[str, str], how: dict[str, Any], other: str | None, model: ModelSettings
 ) -> Result:
     """A cross-encoder's explanation, or its words next to those of another model."""
+    from likewise.explain.comparisons import compare_scorers
     from likewise.explain.cross_encoder import explain_cross_encoder
-    from likewise.explain.differences import compare_scorers
 
     if other is None:
         return explain_cross_encoder(scoring, *texts, **how)

@@ -7,7 +7,7 @@ explanation   the results of a pair, and of two pairs with one query
 pairs         two texts' contributions -> the ledger that sums to their similarity; one pair or thousands
 cross_encoder a pair as one sequence -> the shares that sum to its logit
 word_scores, alignment, text_differences: which words correspond, and where two texts differ
-differences, attribution, attention_score, cache, files: built on these
+comparisons, attribution, attention_score, cache, files: built on these
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from likewise.explain.alignment import Alignment, align
     from likewise.explain.attention_score import AttentionScore, explain_attention
     from likewise.explain.attribution import Attribution, Direction, attribute
+    from likewise.explain.comparisons import Comparison, compare, contrast
     from likewise.explain.cross_encoder import CrossExplanation, explain_cross_encoder
-    from likewise.explain.differences import Comparison, compare, contrast
     from likewise.explain.explanation import Contrast, Explanation, PairShares
     from likewise.explain.pairs import explain, explain_many
-    from likewise.explain.text_differences import Differences, differences_of
+    from likewise.explain.text_differences import Differences, differences, differences_of
     from likewise.explain.texts import Contributions, contributions
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "compare",
     "contrast",
     "contributions",
+    "differences",
     "differences_of",
     "explain",
     "explain_attention",
@@ -58,14 +59,14 @@ def __getattr__(name: str) -> Any:
         alignment,
         attention_score,
         attribution,
+        comparisons,
         cross_encoder,
-        differences,
         explanation,
         pairs,
         text_differences,
         texts,
     )
 
-    modules = (alignment, attention_score, attribution, cross_encoder, differences, explanation, pairs,
+    modules = (alignment, attention_score, attribution, comparisons, cross_encoder, explanation, pairs,
                text_differences, texts)  # fmt: skip
     return next(vars(module)[name] for module in modules if name in vars(module))

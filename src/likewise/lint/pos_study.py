@@ -14,7 +14,7 @@ from likewise.data import Dataset, Pair, ScoredPair, mixed_pairs
 from likewise.encoder import Encoder
 from likewise.encoder.pooling import pooling_parts
 from likewise.errors import DataError, UsageError
-from likewise.explain.differences import SideBySide, side_by_side
+from likewise.explain.comparisons import SideBySide, side_by_side
 from likewise.explain.explanation import Array, Explanation
 from likewise.explain.pairs import explain_many
 from likewise.grammar import Grammar

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from likewise.errors import ModelError
-from likewise.explain.differences import aligned_contrasts
+from likewise.explain.comparisons import aligned_contrasts
 from likewise.explain.explanation import Contrast
 from likewise.explain.pairs import explain
 from likewise.search.engines import Vectors

@@ -12,7 +12,7 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import UsageError
 from likewise.explain import compare, contrast, explain
-from likewise.explain.differences import aligned_contrasts
+from likewise.explain.comparisons import aligned_contrasts
 from tiny_models import spelling_tokenizer, tiny_encoder
 
 QUERY, BETTER, WORSE = "the man's flute", "A man is playing.", "It rains, quietly"
