@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.sample import sample_sentences
-from likewise.search import Corpus, Index, IndexSettings
+from likewise.search import Corpus, Index, IndexSettings, PassageSettings
 from likewise.search.comparison_result import ComparisonSettings, ModelComparison
 from likewise.search.evaluation import RetrievalTask, encoded_rankers, evaluate_ranker
 from likewise.search.model_comparison import compare_models, indexed_by, texts_key
@@ -168,17 +167,47 @@ class TestRefused:
         with pytest.raises(UsageError, match="41 first texts of a corpus of 40"):
             compare_models(*indexes, QUERIES, settings)
 
-    def test_documents_in_passages(self, indexes: list[Index], encoders: tuple[Encoder, Encoder]) -> None:
-        cut = Index.from_texts(encoders[0], TEXTS)
-        cut.store = replace(cut.store, settings={**cut.store.settings, "passages": {"overlap": 0}})  # type: ignore[type-var]
-        for call in (lambda: compare_models(indexes[0], cut, QUERIES), lambda: indexed_by(cut.store, encoders[1])):
-            with pytest.raises(UsageError, match="holds documents in passages"):
-                call()
-
     def test_no_texts(self, encoders: tuple[Encoder, Encoder]) -> None:
         empty = [Index.from_texts(one, []) for one in encoders]
         with pytest.raises(DataError, match="at least one text"):
             compare_models(*empty, QUERIES)
+
+
+class TestDocuments:
+    """Documents in passages: each model cuts them at its own limit, and a document counts by its best passage."""
+
+    DOCUMENTS = tuple((f"d{row}", " ".join(TEXTS[row : row + 6]), {"row": row}) for row in range(0, 34, 3))
+
+    @pytest.fixture
+    def cut(self, encoders: tuple[Encoder, Encoder]) -> list[Index]:
+        first = Index.from_texts(encoders[0], self.DOCUMENTS, passages=PassageSettings(tokens=24, overlap=0))
+        return [first, indexed_by(first.store, encoders[1])]
+
+    def test_a_document_is_its_best_passage(self, cut: list[Index]) -> None:
+        found = compare_models(*cut, QUERIES, ComparisonSettings((1, 5), 5))
+        assert found.texts == len(self.DOCUMENTS) == len(cut[1])
+        for index, ranking in zip(cut, found.rankings, strict=True):
+            assert len(index.store) > len(index)
+            for query, rows in zip(QUERIES, ranking.rows, strict=True):
+                hits = index.search(query, k=5)
+                assert [self.DOCUMENTS[row][0] for row in rows[:5]] == [hit.id for hit in hits]
+
+    def test_words_are_those_of_the_best_passages(self, cut: list[Index]) -> None:
+        found = compare_models(*cut, QUERIES, ComparisonSettings((1, 5), 5))
+        assert found.explained and not found.remarks
+        for change in found.explained:
+            query = found.queries[change.query].text
+            for index, one in zip(cut, (change.first, change.second), strict=True):
+                scores = {hit.id: hit for hit in index.search(query, k=len(self.DOCUMENTS))}
+                came, went = scores[change.came_text[0]], scores[change.went_text[0]]
+                assert one.value == pytest.approx(came.score - went.score, abs=1e-5)
+                assert one.contrast.better.right.text == came.text
+        assert "rank" in found.to_html()
+
+    def test_the_other_index_holds_the_same_documents(self, cut: list[Index]) -> None:
+        assert [cut[1].document(name) for name, *_ in self.DOCUMENTS] == [text for _, text, _ in self.DOCUMENTS]
+        assert texts_key(cut[0].store) == texts_key(cut[1].store)
+        assert cut[1].search(QUERIES[0], k=1, where="row >= 3")[0].metadata["row"] >= 3
 
 
 class TestIndexedBy:

@@ -429,15 +429,16 @@ class ModelComparison(Result):
     def _drawn_texts(self, change: OrderChange, side: int) -> str:
         """Both texts as one model scores them, the higher one first, with their words coloured."""
         contrast = (change.first, change.second)[side].contrast
-        both = [(change.came, change.came_text, contrast.better), (change.went, change.went_text, contrast.worse)]
+        both = [(change.came, change.came_text[0], contrast.better), (change.went, change.went_text[0], contrast.worse)]
         both = both if side else both[::-1]
         ledgers = [model_ledgers(one) for _, _, one in both]
-        drawn = [
-            ExplainedHit.of(
-                Hit(f"{name}, rank {self._rank_text(side, change.query, row)}", text, one.similarity), why, after
-            )
-            for (row, (name, text), one), why, after in zip(both, ledgers, (ledgers[1].by_query, None), strict=True)
+        hits = [
+            # Of a document, the passage that this model has highest.
+            Hit(f"{name}, rank {self._rank_text(side, change.query, row)}", one.right.text, one.similarity)
+            for row, name, one in both
         ]
+        after = ledgers[1].by_query, None
+        drawn = [ExplainedHit.of(*parts) for parts in zip(hits, ledgers, after, strict=True)]
         return hits_fragment(
             self.queries[change.query].text, f"{SIDES[side]}: {self.names[side]}", [hit.drawn for hit in drawn]
         )

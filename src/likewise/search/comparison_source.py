@@ -95,7 +95,7 @@ class ComparisonSource:
     def ids(self, store: AnyStore | None) -> list[str]:
         """The ids of the texts in the order of an index: those of a store, or of the file."""
         if store is not None:
-            return [name for rows in store.windows() for name in rows.ids]
+            return list(dict.fromkeys(name for rows in store.windows() for name in rows.ids))
         # An index has a repeated row once.
         return list(dict.fromkeys(text.id for text in self.dataset.stream(read_texts)))
 

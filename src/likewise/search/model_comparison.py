@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from likewise.encoder import Encoder
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker, named
 from likewise.search.comparison_result import ComparedRanking, ComparisonSettings, ModelComparison, RetrievalQuality
+from likewise.search.documents import Groups, Origin, joined_text
 from likewise.search.engines import Vectors
 from likewise.search.folder import IndexManifest
 from likewise.search.index import AnyStore, Index, IndexSettings, different_settings
 from likewise.search.indexed_files import cached
 from likewise.search.order_changes import OrderChange, StoredText, margin
+from likewise.search.passages import PassageSettings
 from likewise.search.rank_overlap import first_texts
 from likewise.search.ranker import Blocks, Rows
 from likewise.search.recall import Relevant, Setting, positions, ranks, retrieval_result
@@ -37,9 +40,10 @@ def compare_models(
     gains: Gains | None = None,
     progress: Progress | None = None,
 ) -> ModelComparison:
-    """Compare what two indexes of the same texts find for the same queries, always by an exact search.
+    """Compare what two indexes of the same texts or documents find for the same queries, always by an exact search.
 
-    ``gains`` are the relevant rows of each query; with them the result has recall, MRR, nDCG and paired tests.
+    ``gains`` are the relevant rows of each query; with them the result has recall, MRR, nDCG and paired tests. Each
+    model may cut documents into passages of its own: a document counts by its best passage.
 
     >>> texts = ["The volcano spat ash.", "The bank cut rates.", "An eruption closed the airport."]
     >>> encoder = Encoder.load("minilm", device="cpu")
@@ -51,8 +55,6 @@ def compare_models(
     wanted = [Query(each, str(number)) if isinstance(each, str) else each for number, each in enumerate(queries, 1)]
     if not wanted:
         raise DataError("a comparison of models needs at least one query; give some")
-    for one in (first, second):
-        _check_texts(one.store)
     chosen = settings.within(len(first))
     if texts_key(first.store) != texts_key(second.store):
         raise DataError("the two indexes do not hold the same texts in the same order; build both from one corpus")
@@ -64,7 +66,7 @@ def compare_models(
     quality = None if gains is None else _quality(labels, [found for _, found in both], gains, chosen.ks)
     bare = ModelComparison(first.store.address, labels, len(first), tuple(wanted), rankings, chosen)
     rows = _stored(first.store, {row for change in bare.changes for row in (*change.came, *change.went)})
-    documents = {row: (name, text) for row, (name, text, _) in rows.items()}
+    documents = {row: (one.id, one.texts[0]) for row, one in rows.items()}
     explained, remarks = _explained((first, second), bare, progress)
     return replace(bare, documents=documents, explained=explained, quality=quality, remarks=remarks)
 
@@ -77,12 +79,16 @@ def _labels(first: Index, second: Index) -> tuple[str, str]:
 def _searched(
     index: Index, queries: Sequence[str], depth: int, relevant: Relevant, progress: Progress | None
 ) -> tuple[ComparedRanking, Rows]:
-    """The first texts of each query, the spread of its scores, and the ranks of its relevant texts, in one pass."""
+    """The first documents of each query, the spread of its scores, and the ranks of its relevant ones, in one pass."""
     rows: list[Rows] = []
     spreads: list[Any] = []
+    groups = None
+    if index.store.settings.get("passages") is not None:
+        groups = Groups.of([name for window in index.store.windows() for name in window.ids])
 
     def observed(blocks: Blocks) -> Iterator[tuple[int, Vectors]]:
-        for start, scores in blocks:
+        for start, passages in blocks:
+            scores = passages if groups is None else groups.aggregated(passages, 1)
             rows.append(first_texts(scores, depth))
             spreads.append(scores.std(axis=1, dtype=np.float64))
             yield start, scores
@@ -111,17 +117,18 @@ def _explained(
 ) -> tuple[tuple[OrderChange, ...], tuple[str, ...]]:
     """Why the order changed, of the queries that change most; and why there is no answer, if there is none."""
     turned = [(query, *found.turned_pair(query)) for query in found.most_changed]
-    vectors = [_stored(one.store, {row for _, *rows in turned for row in rows}) for one in indexes]
+    documents = [_stored(one.store, {row for _, *rows in turned for row in rows}) for one in indexes]
     ticker, changes = Ticker(progress, len(turned), "explained queries"), []
     try:
         for query, came, went in turned:
-            text = found.queries[query].text
-            margins = [
-                margin(index, text, stored[came], stored[went], float(ranking.spread[query]))
-                for index, stored, ranking in zip(indexes, vectors, found.rankings, strict=True)
-            ]
-            names = [vectors[0][row][:2] for row in (came, went)]
-            changes.append(OrderChange(query, came, went, names[0], names[1], margins[0], margins[1]))
+            text, margins, best = found.queries[query].text, [], []
+            for index, stored, ranking in zip(indexes, documents, found.rankings, strict=True):
+                vector = index.query_vectors([text])[0]
+                both = stored[came].best(vector), stored[went].best(vector)
+                best.append(both)
+                margins.append(margin(index, text, *both, float(ranking.spread[query])))
+            # Of passages, those of the model that has the document higher.
+            changes.append(OrderChange(query, came, went, best[1][0][:2], best[0][1][:2], margins[0], margins[1]))
             ticker.add()
     except (ModelError, UsageError) as error:
         # The comparison of ranks stands without words.
@@ -133,33 +140,60 @@ def _explained(
 # Indexes
 
 
-def _check_texts(store: AnyStore) -> None:
-    """Reject documents in passages: each model cuts them at its own limit, so rows are not the same texts."""
-    if store.settings.get("passages") is not None:
-        raise UsageError(f"{store.address} holds documents in passages; compare models on their texts with --corpus")
+@dataclass(frozen=True, eq=False)
+class StoredDocument:
+    """A text, or a document with all its passages and their vectors."""
+
+    id: str
+    texts: list[str]
+    vectors: list[Vectors]
+    origins: list[Origin]  # empty in an index of plain texts
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return joined_text(zip(self.texts, self.origins, strict=True)) if self.origins else self.texts[0]
+
+    @property
+    def item(self) -> tuple[str, str, Mapping[str, Any]]:
+        """What ``Index.build`` takes."""
+        return self.id, self.text, self.origins[0].metadata if self.origins else {}
+
+    def best(self, query: Vectors) -> StoredText:
+        """The passage that scores highest for the vector (d,) of a query."""
+        row = int(np.argmax([float(vector @ query) for vector in self.vectors]))
+        return self.id, self.texts[row], self.vectors[row]
+
+
+def stored_documents(store: AnyStore) -> Iterator[StoredDocument]:
+    """All documents of a store, in order: the passages of one are neighbours."""
+    rows = (
+        (name, text, vector, () if window.origins is None else (window.origins[row],))
+        for window in store.windows()
+        for row, (name, text, vector) in enumerate(zip(window.ids, window.texts, window.vectors, strict=True))
+    )
+    for name, group in groupby(rows, key=lambda row: row[0]):
+        own = list(group)
+        texts, vectors = [text for _, text, _, _ in own], [vector for _, _, vector, _ in own]
+        yield StoredDocument(name, texts, vectors, [one for *_, origin in own for one in origin])
 
 
 def texts_key(store: AnyStore) -> str:
-    """The sha256 of all ids and texts of a store, in their order."""
+    """The sha256 of all ids and texts of a store, in their order; of documents in passages, their whole texts."""
     digest = hashlib.sha256()
-    for rows in store.windows():
-        for row in zip(rows.ids, rows.texts, strict=True):
-            for word in row:
-                content = word.encode("utf-8", "surrogatepass")
-                digest.update(f"{len(content)}:".encode() + content)
+    for document in stored_documents(store):
+        for word in (document.id, document.text):
+            content = word.encode("utf-8", "surrogatepass")
+            digest.update(f"{len(content)}:".encode() + content)
     return digest.hexdigest()
 
 
-def _stored(store: AnyStore, rows: Iterable[int]) -> dict[int, StoredText]:
-    """The given rows of a store, read in one pass."""
-    wanted, found, start = sorted(rows), dict[int, StoredText](), 0
-    if not wanted:
-        return found
-    for window in store.windows():
-        for row in wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, start + len(window))]:
-            here = row - start
-            found[row] = window.ids[here], window.texts[here], np.array(window.vectors[here])
-        start += len(window)
+def _stored(store: AnyStore, rows: Collection[int]) -> dict[int, StoredDocument]:
+    """The documents with the given numbers, read in one pass."""
+    found: dict[int, StoredDocument] = {}
+    for number, document in enumerate(stored_documents(store)) if rows else ():
+        if number in rows:
+            found[number] = replace(document, vectors=[np.array(vector) for vector in document.vectors])
     return found
 
 
@@ -176,11 +210,13 @@ def indexed_by(store: AnyStore, encoder: Encoder, progress: Progress | None = No
     >>> indexed_by(store, encoder.with_pooling(truncate_dim=64)).corpus() == store.corpus()
     True
     """
-    _check_texts(store)
     made, different = store.settings, different_settings(store.settings, encoder)
     usual = {name: made[name] for name in ("similarity", *PROMPTS)}
     if "model_sha256" in different:
         usual = {"similarity": made["similarity"]}
+    if made.get("passages") is not None:
+        own = PassageSettings(**made["passages"])
+        usual["passages"] = replace(own, tokens=min(own.tokens or encoder.tokenizer.limit, encoder.tokenizer.limit))
     settings = IndexSettings(**usual | changes)
     given = settings.stored(encoder)
     if not different and all(made[key] == given[key] for key in ("similarity", *PROMPTS)):
@@ -190,7 +226,7 @@ def indexed_by(store: AnyStore, encoder: Encoder, progress: Progress | None = No
     def build(folder: Path, replaces: bool) -> Index:
         if not replaces and IndexManifest.read(folder) is not None:
             return Index.open(folder, encoder)
-        items = (row for rows in store.windows() for row in zip(rows.ids, rows.texts, strict=True))
+        items = (document.item for document in stored_documents(store))
         how: dict[str, Any] = {"source": name, "replace": replaces, "total": len(store), "progress": progress}
         return Index.build(encoder, items, folder, settings, **how)
 
