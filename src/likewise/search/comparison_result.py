@@ -21,7 +21,7 @@ from likewise.metrics import Interval, bootstrap_means, sign_flip_test
 from likewise.plotting.curves import curves
 from likewise.plotting.distributions import histogram
 from likewise.plotting.html import hits_fragment
-from likewise.plotting.terminal import shortened, unique_labels
+from likewise.plotting.terminal import one_line, shortened, unique_labels
 from likewise.results import Column, Figure, Result, Table
 from likewise.results.result import table_section
 from likewise.search.hits import ExplainedHit, Hit
@@ -348,7 +348,7 @@ class ModelComparison(Result):
         rows = [(self.documents[row][0], came[row], went[row], self.documents[row][1]) for row in order]
         top = self.settings.top
         columns: Columns = ["document", Column("comes", "comes for"), Column("goes", "goes for"), "text"]
-        short = [(*row[:3], shortened(row[3], SHOWN_TEXT)) for row in rows[:SHOWN_DOCUMENTS]]
+        short = [(*row[:3], shortened(one_line(str(row[3])), SHOWN_TEXT)) for row in rows[:SHOWN_DOCUMENTS]]
         title = f"Documents that come and go most often (number of queries, first {top} hits)"
         return {
             "documents": Table.of(columns, rows, detail=True),
