@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from likewise.data.columns import GUESSED, Columns, Record, RoleFinder, read_examples
 from likewise.data.rows import Location, OnBad, locate, shown, suffix_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SIDES = ("left", "right")
 CURE = 'write {"left": [words], "right": [words], "links": [{"left": [0], "right": [1], "type": "EQUI"}]}'
@@ -63,6 +64,8 @@ class AlignedPair:
 
     def linked(self, kind: str | None = None) -> NDArray[np.bool_]:
         """Which words correspond, (n, m): every word of a group with every word of the other; of one kind or of all."""
+        import numpy as np  # not needed to read files
+
         cells = np.zeros((len(self.left), len(self.right)), dtype=np.bool_)
         for link in self.links:
             if kind in (None, link.kind):
