@@ -193,7 +193,7 @@ def compare_passage(encoder: Encoder, rounds: int) -> bool:
 
 
 def compare_hits(encoder: Encoder, rounds: int) -> bool:
-    """Ten explained hits beside encoding them."""
+    """Ten explained hits against encoding them."""
     texts = [f"{number}. {passage(encoder, 247, number)}" for number in range(10)]
     with tempfile.TemporaryDirectory() as folder:
         index = Index.build(encoder, [(str(n), text) for n, text in enumerate(texts)], Path(folder) / "index")
@@ -211,7 +211,7 @@ def compare_hits(encoder: Encoder, rounds: int) -> bool:
 
 
 def compare_lengths(rounds: int) -> bool:
-    """Shares beside encoding at 64 and at 512 tokens."""
+    """Shares against encoding at 64 and at 512 tokens."""
     if not E5.exists():
         print("\ne5-small is not at hand: how the cost of shares grows is not measured")
         return True
