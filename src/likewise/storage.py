@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 from zipfile import BadZipFile
 
 from filelock import FileLock, Timeout
@@ -23,6 +23,7 @@ from likewise.errors import UsageError
 log = logging.getLogger("likewise")
 Loaded = TypeVar("Loaded")
 DRAFT = ".draft"
+HASHED_BYTES = 2**20  # that are read at once
 OLD_DRAFT_SECONDS = 3600.0  # An older draft belongs to no running process
 DAMAGED = (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile)
 """Errors of reading a missing or damaged file."""
@@ -83,10 +84,20 @@ def only_writer(lock: Path, what: Path, cure: str = "wait for it to end") -> Ite
         yield
 
 
-def file_hash(path: Path) -> str:
+class Readable(Protocol):
+    """A path, or what stands for one."""
+
+    def open(self, mode: Literal["rb"]) -> Any:
+        """Its bytes."""
+
+
+def file_hash(path: Readable) -> str:
     """The sha256 of a file's content."""
+    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        while data := stream.read(HASHED_BYTES):
+            digest.update(data)
+    return digest.hexdigest()
 
 
 def content_key(*parts: Any) -> str:

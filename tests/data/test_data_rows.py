@@ -168,7 +168,7 @@ def test_unknown_suffix(read: Read, name: str, suffix: str) -> None:
     with pytest.raises(DataError) as caught:
         read(name, "[]")
     assert str(caught.value) == (
-        f"{name}: unknown suffix {suffix}; name it .csv, .tsv, .jsonl, .ndjson, .txt, each also with .gz "
+        f"{name}: unknown suffix {suffix}; name it .csv, .tsv, .jsonl, .ndjson, .txt, each also with .gz, or .parquet "
         "(one object per line is .jsonl)"
     )
 

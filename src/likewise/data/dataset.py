@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from likewise.data.columns import GUESSED, MEANINGS, Columns, Item, Record, RoleFinder, assigned, guess, read_examples
 from likewise.data.folders import folder_rows
-from likewise.data.rows import Location, OnBad, SkippedRows, locate, rows, suffix_of
+from likewise.data.rows import Cursor, Location, OnBad, SkippedRows, find_source, rows, suffix_of
 from likewise.errors import DataError, UsageError
 
 log = logging.getLogger("likewise")
@@ -98,6 +99,7 @@ class ReadOptions(TypedDict, total=False):
     columns: Columns
     data_dir: Path | None
     on_bad: OnBad | None
+    cursor: Cursor | None  # where to begin; it moves to the end of each row that is read
 
 
 def read_texts(source: str | Path, **options: Unpack[ReadOptions]) -> Iterator[Text]:
@@ -154,9 +156,10 @@ def _read(
     columns: Columns = GUESSED,
     data_dir: Path | None = None,
     on_bad: OnBad | None = None,
+    cursor: Cursor | None = None,
 ) -> Iterator[Item]:
     """Examples of a kind: the value of each role, then the id and the other columns."""
-    path, file, wanted = locate(source, data_dir), str(source), tuple(values)
+    path, file, wanted = find_source(source, data_dir), str(source), tuple(values)
     is_folder = path.is_dir() and kind is Text
     if not is_folder and suffix_of(path) == ".txt" and wanted != ("text",):
         what = " and ".join(MEANINGS[role] for role in wanted if role != "text")
@@ -167,7 +170,7 @@ def _read(
         return kind(*[value(record, role) for role, value in values.items()], record.id, meta)
 
     finder = RoleFinder(path, file, wanted, columns)
-    return read_examples(path, finder, build, on_bad, folder_rows if is_folder else rows)
+    return read_examples(path, finder, build, on_bad, folder_rows if is_folder else partial(rows, cursor=cursor))
 
 
 def pair_columns(
@@ -178,7 +181,7 @@ def pair_columns(
     >>> pair_columns("sample/pairs"), pair_columns("sample/sentences")
     (('sentence1', 'sentence2'), None)
     """
-    first = next(rows(locate(source, data_dir), str(source), SkippedRows()), None)
+    first = next(rows(find_source(source, data_dir), str(source), SkippedRows()), None)
     try:
         names = () if first is None else tuple(first.values)
         found = assigned(names, ("left", "right"), columns, Location(str(source)))
@@ -225,13 +228,16 @@ class Dataset:
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit takes a number of rows from 1 on, got {self.limit}")
 
-    def stream(self, read: Callable[..., Iterator[Item]], on_bad: OnBad | None = None) -> Iterator[Item]:
-        """The rows that a reader such as ``read_texts`` finds, one by one.
+    def stream(
+        self, read: Callable[..., Iterator[Item]], on_bad: OnBad | None = None, cursor: Cursor | None = None
+    ) -> Iterator[Item]:
+        """The rows that a reader such as ``read_texts`` finds, one by one, from a cursor on, which moves with them.
 
         A bad row raises, or goes to ``on_bad`` where bad rows are skipped.
         """
-        handler = (on_bad or SkippedRows()) if self.skip_bad else None
-        return islice(read(self.name, columns=self.columns, data_dir=self.data_dir, on_bad=handler), self.limit)
+        how: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
+        how["on_bad"] = (on_bad or SkippedRows()) if self.skip_bad else None
+        return islice(read(self.name, columns=self.columns, data_dir=self.data_dir, **how), self.limit)
 
     def rows(self, read: Callable[..., Iterator[Item]]) -> Rows[Item]:
         """The same as a list, with the number of bad rows that were skipped."""

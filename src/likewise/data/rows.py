@@ -1,4 +1,4 @@
-"""Rows of CSV, TSV, JSON-lines and text files, plain or gzipped, read one at a time; and errors with their location."""
+"""Rows of CSV, TSV, JSON-lines, Parquet and text files, read one at a time; and errors with their location."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from likewise.errors import DataError
+from likewise.data.remote import Place, RemotePath, arrow, is_uri
+from likewise.errors import DataError, first_line
 from likewise.sample import SAMPLES
 from likewise.storage import user_cache
 
 SHOWN_CHARACTERS = 40
 KEPT_ERRORS = 5
+PARQUET = ".parquet"
 
 
 class BadRow(DataError):
@@ -49,7 +51,7 @@ class Location:
         # A file name may hold a line break or bytes that no terminal can print.
         parts = [self.file if self.file.isprintable() else repr(self.file)]
         if self.line is not None:
-            parts.append(f"line {self.line}")
+            parts.append(f"{'row' if self.file.endswith(PARQUET) else 'line'} {self.line}")
         if self.column is not None:
             parts.append(f"column {shown(self.column)}")
         return ", ".join(parts)
@@ -91,7 +93,7 @@ class SkippedRows:
 OnBad = Callable[[DataError], None]  # What to do with a bad row: raise its error, or count it and continue
 SAMPLE_BYTES = 4096
 GZIP_MAGIC = b"\x1f\x8b"
-CURE = "give a .csv, .tsv, .jsonl or .txt file"
+CURE = "give a .csv, .tsv, .jsonl, .parquet or .txt file"
 
 MAGIC = {
     b"\x89PNG": "a PNG", b"\xff\xd8\xff": "a JPEG", b"GIF8": "a GIF", b"%PDF-": "a PDF", b"{\\rtf": "an RTF",
@@ -103,32 +105,55 @@ MAGIC = {
 }  # fmt: skip
 
 
-def text_lines(path: Path, file: str, newline: str = "\n") -> Iterator[str]:
-    """Yield a file's lines with their line ends; bytes that are not UTF-8 become lone surrogates.
+@dataclass
+class Cursor:
+    """Where a reader is in a file, after so many bytes, lines and rows; another reader can begin there.
+
+    Readers move it. It holds the header, which a reader that begins below it does not see.
+    """
+
+    offset: int = 0
+    lines: int = 0
+    rows: int = 0
+    header: list[str] | None = None
+
+    def copy(self) -> Cursor:
+        """The place where it is now."""
+        return replace(self)
+
+
+def text_lines(path: Place, file: str, newline: str = "\n", cursor: Cursor | None = None) -> Iterator[str]:
+    """Yield a file's lines with their line ends, from a cursor on; bytes that are not UTF-8 become lone surrogates.
 
     ``file`` is the name that errors show, ``newline`` is that of ``open``.
     """
-    with (
-        _opened(path, file) as binary,
-        io.TextIOWrapper(binary, "utf-8-sig", errors="surrogateescape", newline=newline) as text,
-    ):
-        yield from text
+    at = Cursor() if cursor is None else cursor
+    with _opened(path, file) as binary:
+        if at.offset:
+            binary.seek(at.offset)
+        elif binary.peek(3).startswith(codecs.BOM_UTF8):
+            at.offset = len(binary.read(3))
+        with io.TextIOWrapper(binary, "utf-8", errors="surrogateescape", newline=newline) as text:
+            for line in text:
+                at.offset += len(line) if line.isascii() else len(line.encode("utf-8", "surrogateescape"))
+                at.lines += 1
+                yield line
 
 
-def check_text(path: Path, file: str) -> None:
+def check_text(path: Place, file: str) -> None:
     """Rejects a file that cannot be opened or does not begin as text."""
     with _opened(path, file):
         pass
 
 
 @contextmanager
-def _opened(path: Path, file: str) -> Iterator[io.BufferedReader[Any]]:
+def _opened(path: Place, file: str) -> Iterator[io.BufferedReader[Any]]:
     """The file's bytes, unpacked; every failure to open or read it becomes a DataError."""
     location = Location(file)
     if path.is_fifo():
         raise location.error("is a pipe, and files are read more than once; write it to a file first")
     try:
-        with path.open("rb") as raw:
+        with _buffered(path) as raw:
             zipped = raw.peek(2)[:2] == GZIP_MAGIC
             with io.BufferedReader(gzip.GzipFile(fileobj=raw)) if zipped else raw as binary:
                 _check_start(binary.peek(SAMPLE_BYTES)[:SAMPLE_BYTES], location)
@@ -143,6 +168,10 @@ def _opened(path: Path, file: str) -> Iterator[io.BufferedReader[Any]]:
         raise location.error("the gzip data is cut off or damaged; download or pack it again") from None
     except OSError as error:
         raise location.error(f"cannot be read ({error.strerror or error}); check the disk and the path") from None
+
+
+def _buffered(path: Place) -> io.BufferedReader[Any]:
+    return path.open("rb") if isinstance(path, Path) else io.BufferedReader(path.open())
 
 
 def _check_start(sample: bytes, location: Location) -> None:
@@ -203,30 +232,30 @@ class Row:
 Fields = tuple[int, list[str] | DataError]  # A line number with the fields that start there, or with the error
 
 
-def suffix_of(path: Path) -> str:
+def suffix_of(path: Place) -> str:
     """The suffix that names the format, without ``.gz`` and in lower case."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def rows(path: Path, file: str, report: OnBad) -> Iterator[Row]:
-    """Yield a file's rows; bad ones go to ``report``, and a file without any row is an error.
+def rows(path: Place, file: str, report: OnBad, cursor: Cursor | None = None) -> Iterator[Row]:
+    """Yield a file's rows, from a cursor on; bad ones go to ``report``, and a file without any row is an error.
 
     ``file`` is the name that errors show.
     """
+    at = Cursor() if cursor is None else cursor
     parse = FORMATS.get(suffix_of(path))
     if parse is None:
         check_text(path, file)  # "is a Parquet file" says more than "unknown suffix"
-        raise Location(file).error(
-            f"unknown suffix {shown(suffix_of(path))}; name it {', '.join(FORMATS)}, each also with .gz (one object "
-            "per line is .jsonl)"
-        )
-    number = 0
-    for number, (line, values) in enumerate(parse(path, file), start=1):
+        text = ", ".join(suffix for suffix in FORMATS if suffix != PARQUET)
+        flaw = f"unknown suffix {shown(suffix_of(path))}; name it {text}, each also with .gz, or {PARQUET}"
+        raise Location(file).error(f"{flaw} (one object per line is .jsonl)")
+    for line, values in parse(path, file, at):
+        at.rows += 1
         if isinstance(values, DataError):
             report(values)
         else:
-            yield Row(values, line, number)
-    if number == 0:
+            yield Row(values, line, at.rows)
+    if at.rows == 0:
         raise Location(file).error("holds no rows; add at least one (below the header, if it has one)")
 
 
@@ -234,32 +263,80 @@ Values = Mapping[str, object] | DataError  # The values by column, or the error
 Parsed = Iterator[tuple[int, Values]]  # The line number and the values of each row
 
 
-def csv_rows(path: Path, file: str) -> Parsed:
+def csv_rows(path: Place, file: str, cursor: Cursor) -> Parsed:
     """Comma-separated values with a header, standard quoting, line breaks inside quotes."""
     # The limit belongs to the whole process, so it is only raised.
     csv.field_size_limit(max(csv.field_size_limit(), FIELD_CHARACTERS))
-    return _headed(_csv_records(text_lines(path, file, newline=""), file), file)
+    return _headed(_csv_records(text_lines(path, file, "", cursor), file, cursor), file, cursor)
 
 
-def tsv_rows(path: Path, file: str) -> Parsed:
+def tsv_rows(path: Place, file: str, cursor: Cursor) -> Parsed:
     """Tab-separated values with a header and no quoting: STS files are full of stray quotes."""
-    lines = enumerate(text_lines(path, file), start=1)
+    lines = enumerate(text_lines(path, file, cursor=cursor), start=cursor.lines + 1)
     records: Iterator[Fields] = ((line, _content(text).split("\t")) for line, text in lines if _content(text))
-    return _headed(records, file)
+    return _headed(records, file, cursor)
 
 
-def line_rows(path: Path, file: str) -> Parsed:
+def line_rows(path: Place, file: str, cursor: Cursor) -> Parsed:
     """A text per line, or a JSON value: an object, a string (a text), or a list of two strings (a pair)."""
     is_plain = suffix_of(path) == ".txt"
-    for line, text in enumerate(text_lines(path, file), start=1):
+    for line, text in enumerate(text_lines(path, file, cursor=cursor), start=cursor.lines + 1):
         if text.strip():
             location = Location(file, line)
             values = {"text": _content(text)} if is_plain else _json_values(_content(text), location)
             yield line, _foreign_bytes([text], location) or values
 
 
+def parquet_rows(path: Place, file: str, cursor: Cursor) -> Parsed:
+    """The rows of a Parquet file; a value that JSON does not have, such as a date, is a text."""
+    with _opened_parquet(path, file) as parquet:
+        done, before = 0, cursor.rows
+        for group in range(parquet.num_row_groups):
+            done += parquet.metadata.row_group(group).num_rows
+            if done <= before:
+                continue  # the cursor is behind this group
+            first = done - parquet.metadata.row_group(group).num_rows
+            for batch in parquet.iter_batches(row_groups=[group]):
+                skipped = min(max(before - first, 0), len(batch))
+                first += len(batch)
+                for number, values in enumerate(batch.slice(skipped).to_pylist(), start=first - len(batch) + skipped):
+                    yield number + 1, {name: _plain(value) for name, value in values.items()}
+
+
+@contextmanager
+def _opened_parquet(path: Place, file: str) -> Iterator[Any]:
+    """The file as pyarrow reads it; every failure to open or read it becomes a DataError."""
+    library, location = arrow("pyarrow"), Location(file)
+    try:
+        with path.open("rb") as stream, arrow("parquet").ParquetFile(stream) as parquet:
+            yield parquet
+    except (library.ArrowException, OSError) as error:
+        raise location.error(f"cannot be read as Parquet ({first_line(error)}); check the file") from None
+
+
+def _plain(value: object) -> object:
+    """A value as JSON has it, or as a text."""
+    if isinstance(value, str | int | float | bool | list | dict | None):
+        return value
+    return str(value)
+
+
 LINES = dict.fromkeys((".jsonl", ".ndjson", ".txt"), line_rows)
-FORMATS: dict[str, Callable[[Path, str], Parsed]] = {".csv": csv_rows, ".tsv": tsv_rows, **LINES}
+FORMATS: dict[str, Callable[[Place, str, Cursor], Parsed]] = {
+    ".csv": csv_rows,
+    ".tsv": tsv_rows,
+    **LINES,
+    PARQUET: parquet_rows,
+}
+
+
+def is_splittable(path: Place) -> bool:
+    """Whether a reader can begin in the middle of the file: it is one, and it is not gzipped.
+
+    >>> is_splittable(Path("texts.csv.gz"))
+    False
+    """
+    return suffix_of(path) in FORMATS and not path.name.lower().endswith(".gz") and not path.is_dir()
 
 
 def is_text_pair(value: object) -> TypeGuard[list[str]]:
@@ -271,31 +348,31 @@ def _content(line: str) -> str:
     return line.removesuffix("\n").removesuffix("\r")
 
 
-def _csv_records(lines: Iterable[str], file: str) -> Iterator[Fields]:
+def _csv_records(lines: Iterable[str], file: str, cursor: Cursor) -> Iterator[Fields]:
     # Strict: otherwise an open quote silently swallows the rest of the file into one text.
     reader = csv.reader(lines, strict=True)
     while True:
-        line = reader.line_num + 1
+        line = cursor.lines + 1
         try:
             fields = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             message = next((flaw for start, flaw in CSV_FLAWS.items() if str(error).startswith(start)), str(error))
-            extent = f" (the row reaches to line {reader.line_num})" if reader.line_num != line else ""
+            extent = f" (the row reaches to line {cursor.lines})" if cursor.lines != line else ""
             yield line, Location(file, line).error(message + extent)
             continue
         if fields:
             yield line, fields
 
 
-def _headed(records: Iterator[Fields], file: str) -> Parsed:
-    """Name the fields of each record by the first record."""
-    header: list[str] | None = None
+def _headed(records: Iterator[Fields], file: str, cursor: Cursor) -> Parsed:
+    """Name the fields of each record by the first record of the file."""
+    header = cursor.header
     for line, fields in records:
         location = Location(file, line)
         if header is None:
-            header = _header(fields, location)
+            header = cursor.header = _header(fields, location)
         elif isinstance(fields, DataError):
             yield line, fields
         else:
@@ -393,3 +470,8 @@ def locate(name: str | Path, data_dir: Path | None = None) -> Path:
         f"no {kind} {shown(str(name))} in {locations}; check the path, or download the data set and pass "
         f"--data-dir DIR or set LIKEWISE_DATA; built in: {', '.join(SAMPLES)}"
     )
+
+
+def find_source(name: str | Path, data_dir: Path | None = None) -> Place:
+    """What is behind a URI, or what ``locate`` finds."""
+    return RemotePath(str(name)) if is_uri(name) else locate(name, data_dir)

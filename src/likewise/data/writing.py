@@ -9,7 +9,7 @@ from typing import Any
 
 from likewise.data.columns import GUESSED, Columns, Record, RoleFinder, read_examples
 from likewise.data.dataset import Dataset
-from likewise.data.rows import FORMATS, OnBad, locate, suffix_of, text_lines
+from likewise.data.rows import FORMATS, Cursor, OnBad, locate, suffix_of, text_lines
 from likewise.errors import UsageError
 from likewise.storage import atomic_write
 
@@ -61,7 +61,7 @@ def _read_lines(
 def _chosen(source: Dataset, lines: Collection[int]) -> Iterator[str]:
     """The header's lines, and those of each chosen row: up to where the next row starts."""
     path = locate(source.name, source.data_dir)
-    starts = {line for line, _ in FORMATS[suffix_of(path)](path, source.name)}
+    starts = {line for line, _ in FORMATS[suffix_of(path)](path, source.name, Cursor())}
     is_chosen = suffix_of(path) in (".csv", ".tsv")  # Files with a header begin with it
     for number, text in enumerate(text_lines(path, source.name, "" if suffix_of(path) == ".csv" else "\n"), start=1):
         if number in starts:

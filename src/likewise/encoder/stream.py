@@ -10,31 +10,38 @@ import hashlib
 import io
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from likewise.data import Dataset, SkippedRows, read_texts
+from likewise.data.remote import Place, write_whole
 from likewise.encoder import forward
 from likewise.encoder.encoder import Encoded, Encoder
-from likewise.encoder.forward import TOKEN_BUDGET, IdAndText, steady_memory, text_windows
+from likewise.encoder.forward import TOKEN_BUDGET, IdAndText, steady_memory
 from likewise.encoder.postprocessing import PostProcessing, check_kind, fit_postprocessing
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
-from likewise.encoder.workers import encoded_windows
+from likewise.encoder.windows import Cut, TextWindow, add_to, file_stream, plain_windows
+from likewise.encoder.workers import Task, Team, as_team
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker, tracked
 from likewise.storage import DRAFT, only_writer, write_text
 
 FORMAT = 1
 VECTORS, IDS, MANIFEST, POSTPROCESSING = "vectors.npy", "ids.jsonl", "manifest.json", "postprocessing.safetensors"
+
+
+Shard = dict[str, Any]
+"""A file of a manifest: its name, its rows and its sha256."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +55,19 @@ class Manifest:
     ids_bytes: int = 0
     texts_sha256: str = ""
     complete: bool = False
+    shards: tuple[Shard, ...] = ()  # the files of a folder that keeps vectors in several
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Place) -> None:
         """Commit: the folder holds the old manifest or the new one, never half of one."""
-        write_text(folder / MANIFEST, json.dumps(asdict(self), indent=1, ensure_ascii=False))
+        values = {name: value for name, value in vars(self).items() if name != "shards" or value}
+        text = json.dumps(values, indent=1, ensure_ascii=False)
+        if isinstance(folder, Path):
+            write_text(folder / MANIFEST, text)
+        else:
+            (folder / MANIFEST).write_bytes(text.encode())
 
     @classmethod
-    def read(cls, folder: Path) -> Manifest | None:
+    def read(cls, folder: Place) -> Manifest | None:
         """The folder's manifest, or None if it has none."""
         path = folder / MANIFEST
         if not path.exists():
@@ -62,34 +75,66 @@ class Manifest:
         try:
             found = cls(**json.loads(path.read_text(encoding="utf-8")))
             dict(found.settings)  # raises if it is not a mapping
-            return found
+            return replace(found, shards=tuple(found.shards))
         except (ValueError, TypeError) as error:
             raise DataError(f"{path} is not a manifest ({error}); give another --out") from error
+
+
+class Layout(Protocol):
+    """How a folder keeps vectors."""
+
+    place: Place
+    own: dict[str, Any]  # settings that it adds to the manifest
+    seconds_between_commits: float
+
+    def task(self, prompt: str, team: Team) -> Task[TextWindow, Any]:
+        """What a worker does with a window."""
+
+    def writing(self, done: Manifest) -> AbstractContextManager[Append]:
+        """Go on after what is done: a function that adds a window and its result, and returns the new manifest."""
+
+
+Append = Callable[[TextWindow, Any, Manifest], Manifest]
 
 
 def encode_stream(
     encoder: Encoder,
     items: Iterable[IdAndText],
-    folder: Path,
+    folder: Path | Layout,
     *,
     prompt: str | None = None,
     total: int | None = None,
     progress: Progress | None = None,
-    workers: int = 1,
+    workers: int | Team = 1,
 ) -> Manifest:
     """Encode (id, text) items into ``folder``; resumes a folder that was begun with the same settings.
 
-    Several ``workers`` are processes that write the same bytes as one, each with as many threads as this process.
+    Several ``workers``, processes or a cluster, write the same bytes as one, each with as many threads as this process.
     """
+    ticker = Ticker(progress, total, "texts")
+    return _encoded(encoder, (iter(items), plain_windows), folder, prompt, ticker, as_team(workers))
+
+
+def _encoded(
+    encoder: Encoder,
+    stream: tuple[Iterator[IdAndText], Cut],
+    folder: Path | Layout,
+    prompt: str | None,
+    ticker: Ticker,
+    team: Team,
+) -> Manifest:
+    layout = ArrayFolder(folder) if isinstance(folder, Path) else folder
+    place = layout.place
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be made ({error.strerror}); give another --out") from error
-    with only_writer(folder / ".lock", folder, "wait for it or give another --out"):
+        raise UsageError(f"{place} cannot be made ({error.strerror or error}); give another --out") from error
+    cure = "wait for it or give another --out"
+    with only_writer(place / ".lock", place, cure) if isinstance(place, Path) else nullcontext():
         prompt = encoder.modules_config.prompt_for(None) if prompt is None else prompt
-        done = _begun(encoder, folder, prompt)
+        done = _begun(encoder, layout, prompt, team)
         with steady_memory():
-            return _resume(encoder, iter(items), folder, done, Ticker(progress, total, "texts"), workers)
+            return _resume(encoder, stream, layout, done, ticker, team)
 
 
 def open_vectors(folder: Path) -> tuple[NDArray[np.float32], list[str]]:
@@ -99,22 +144,26 @@ def open_vectors(folder: Path) -> tuple[NDArray[np.float32], list[str]]:
         raise DataError(f"{folder} holds no vectors; make them with: likewise encode FILE --out {folder}")
     if not manifest.complete:
         raise DataError(f"{folder} is unfinished at {manifest.rows} rows; run the same likewise encode again")
+    if manifest.shards:
+        raise DataError(f"{folder} holds Parquet files; read them with pandas, or encode without --format")
     # Not splitlines: JSON leaves U+2028 and the like as they are.
     lines = (folder / IDS).read_text(encoding="utf-8").split("\n")[:-1]
     return np.load(folder / VECTORS, mmap_mode="r"), [json.loads(line) for line in lines]
 
 
-def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
+def _begun(encoder: Encoder, layout: Layout, prompt: str, team: Team) -> Manifest:
     """The manifest to resume from: the folder's own, if its settings are the same, or a new one."""
     # Everything that the bytes of a vector depend on, besides its text.
+    folder = layout.place
     settings = identity(encoder) | {
         "format": FORMAT,
-        "device": encoder.device.type,
+        "device": team.device or encoder.device.type,
         "prompt": prompt,
         "threads": torch.get_num_threads(),
         "token_budget": TOKEN_BUDGET,
         "window_texts": forward.WINDOW_TEXTS,
         "window_characters": forward.WINDOW_CHARACTERS,
+        **layout.own,
     }
     found = Manifest.read(folder)
     if found is None:
@@ -123,49 +172,88 @@ def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
         # Written before all other files: from now on every file here is ours.
         found = Manifest(settings, encoder.dimension)
         found.write(folder)
-    for key, value in settings.items():
-        if (former := found.settings.get(key)) != value:
+    for key in settings | found.settings:
+        if (former := found.settings.get(key)) != (value := settings.get(key)):
             cure = "use the same settings or give another --out"
             raise UsageError(f"{folder} was begun with {key} {former!r}, not {value!r}; {cure}")
     if encoder.postprocessing is not None:
-        encoder.postprocessing.save(folder / POSTPROCESSING)
+        write_whole(folder / POSTPROCESSING, encoder.postprocessing.to_bytes())
     return found
 
 
 def _resume(
-    encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Manifest, ticker: Ticker, workers: int
+    encoder: Encoder,
+    items_and_cut: tuple[Iterator[IdAndText], Cut],
+    layout: Layout,
+    done: Manifest,
+    ticker: Ticker,
+    team: Team,
 ) -> Manifest:
-    digest = hashlib.sha256()
+    digest, (items, cut) = hashlib.sha256(), items_and_cut
     _skip(items, done, digest, ticker)
-    windows = text_windows(items)
+    windows = cut(items, done.rows)
     first = list(islice(windows, 1))
     if done.complete and first:
         done = replace(done, complete=False)
-        done.write(folder)
-    for name in (VECTORS, IDS):
-        (folder / name).touch()
-    stream = encoded_windows(encoder, chain(first, windows), done.settings["prompt"], ticker, workers)
-    with closing(stream), (folder / VECTORS).open("r+b") as vectors, (folder / IDS).open("r+b") as ids:
-        header = len(_header(0, done.dimension)) if done.rows else 0
-        _cut_back(vectors, header + done.rows * done.dimension * 4, folder / VECTORS)
-        _cut_back(ids, done.ids_bytes, folder / IDS)
-        for window, encoded in stream:
-            _add_to(digest, window)
-            done = _append(window, encoded, done, (vectors, ids))
-            done = replace(done, texts_sha256=digest.hexdigest())
-            done.write(folder)
-        _write_at(vectors, 0, _header(done.rows, done.dimension))
+        done.write(layout.place)
+    stream = team.run(encoder, layout.task(done.settings["prompt"], team), chain(first, windows), ticker)
+    last = -float("inf")
+    with closing(stream), layout.writing(done) as append:
+        for window, result in stream:
+            add_to(digest, window.items)
+            done = replace(append(window, result, done), texts_sha256=digest.hexdigest())
+            if time.monotonic() - last >= layout.seconds_between_commits:
+                last = time.monotonic()
+                done.write(layout.place)
     done = replace(done, complete=True)
-    done.write(folder)
+    done.write(layout.place)
     ticker.close()
     report_truncation(done.truncated, done.rows, encoder.tokenizer.limit)
     return done
 
 
-def _append(window: list[IdAndText], encoded: Encoded, done: Manifest, files: tuple[BinaryIO, BinaryIO]) -> Manifest:
+@dataclass(frozen=True)
+class EncodeTexts:
+    """The task of a worker: the vectors of a window's texts."""
+
+    prompt: str
+
+    def __call__(self, encoder: Encoder, window: TextWindow, progress: Progress | None) -> Encoded:
+        """The vectors (n, d) and how many texts were truncated."""
+        return encoder.encode_with_stats(window.texts, prompt=self.prompt, progress=progress)
+
+
+class ArrayFolder:
+    """The usual layout: vectors.npy and ids.jsonl, which the first process writes."""
+
+    seconds_between_commits = 0.0
+
+    def __init__(self, folder: Path) -> None:
+        self.place: Place = folder
+        self.folder, self.own = folder, dict[str, Any]()
+
+    def task(self, prompt: str, team: Team) -> EncodeTexts:  # noqa: ARG002
+        """Workers return the vectors."""
+        return EncodeTexts(prompt)
+
+    @contextmanager
+    def writing(self, done: Manifest) -> Iterator[Append]:
+        """Append rows to both files."""
+        for name in (VECTORS, IDS):
+            (self.folder / name).touch()
+        with (self.folder / VECTORS).open("r+b") as vectors, (self.folder / IDS).open("r+b") as ids:
+            header = len(_header(0, done.dimension)) if done.rows else 0
+            _cut_back(vectors, header + done.rows * done.dimension * 4, self.folder / VECTORS)
+            _cut_back(ids, done.ids_bytes, self.folder / IDS)
+            if not done.rows:
+                _write_at(vectors, 0, _header(0, done.dimension))
+            yield lambda window, encoded, before: _append(window, encoded, before, (vectors, ids))
+
+
+def _append(window: TextWindow, encoded: Encoded, done: Manifest, files: tuple[BinaryIO, BinaryIO]) -> Manifest:
     """Write a window's rows after the committed ones; the manifest commits them."""
     vectors, ids = files
-    names = "".join(json.dumps(name, ensure_ascii=False) + "\n" for name, _ in window).encode("utf-8", "replace")
+    names = "".join(json.dumps(name, ensure_ascii=False) + "\n" for name, _ in window.items).encode("utf-8", "replace")
     rows = done.rows + len(window)
     _write_at(vectors, 0, _header(rows, done.dimension))
     index = len(_header(rows, done.dimension)) + done.rows * done.dimension * 4
@@ -181,15 +269,10 @@ def _skip(items: Iterator[IdAndText], done: Manifest, digest: hashlib._Hash, tic
         item = next(items, None)
         if item is None:
             raise DataError(f"the input now has fewer than the {done.rows} rows already encoded; give another --out")
-        _add_to(digest, [item])
+        add_to(digest, [item])
         ticker.add()
     if done.rows and digest.hexdigest() != done.texts_sha256:
         raise DataError("the input is not the one that this folder was begun with; give another --out")
-
-
-def _add_to(digest: hashlib._Hash, window: list[IdAndText]) -> None:
-    for name, text in window:
-        digest.update(json.dumps([name, text]).encode())
 
 
 def _cut_back(stream: BinaryIO, size: int, path: Path) -> None:
@@ -218,7 +301,7 @@ def _header(rows: int, dimension: int) -> bytes:
 class EncodedFile:
     """The result of ``encode_file``: the folder's manifest and the bad rows that were skipped."""
 
-    folder: Path
+    folder: Place
     manifest: Manifest
     skipped: SkippedRows
 
@@ -231,21 +314,21 @@ class EncodedFile:
 def encode_file(
     encoder: Encoder,
     source: Dataset,
-    folder: Path,
+    folder: Path | Layout,
     *,
     prompt: str | None = None,
     progress: Progress | None = None,
-    workers: int = 1,
+    workers: int | Team = 1,
 ) -> EncodedFile:
     """Stream a file of any size into a folder; the same call again resumes. ``workers``: see ``encode_stream``.
 
     The whole file is checked first, so that a bad row raises before hours of work.
     """
-    skipped = SkippedRows()
+    skipped, team = SkippedRows(), as_team(workers)
     total = sum(1 for _ in tracked(source.stream(read_texts, skipped), progress, note="rows checked"))
-    items = ((row.id, row.text) for row in source.stream(read_texts))
-    manifest = encode_stream(encoder, items, folder, prompt=prompt, total=total, progress=progress, workers=workers)
-    return EncodedFile(folder, manifest, skipped)
+    ticker = Ticker(progress, total, "texts")
+    manifest = _encoded(encoder, file_stream(source, team), folder, prompt, ticker, team)
+    return EncodedFile(folder if isinstance(folder, Path) else folder.place, manifest, skipped)
 
 
 def fit_on_file(

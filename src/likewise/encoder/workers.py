@@ -1,8 +1,9 @@
-"""Workers: several processes of this machine encode windows of texts; the results come in the order of the input.
+"""Teams: who does a task on each window of the input; the results come in the order of the input.
 
-Each worker loads the model once. It gets a window only when it waits for one, so that no pipe is ever full at both
-ends. A few windows at most are ahead of the oldest unfinished one, which bounds the memory. All windows are encoded
-whole and with the same threads, so the number of workers does not change a single bit.
+A team is this process, several processes of this machine, or a cluster (``likewise.cluster``). Each worker loads the
+model once. It gets a window only when it waits for one, so that no pipe is ever full at both ends. A few windows at
+most are ahead of the oldest unfinished one, which bounds the memory. All windows are done whole and with the same
+threads, so the number of workers does not change a single bit.
 """
 
 from __future__ import annotations
@@ -11,27 +12,52 @@ import logging
 import multiprocessing
 import signal
 import threading
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, islice
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 
-from likewise.encoder.encoder import Encoded, Encoder
-from likewise.encoder.forward import IdAndText, steady_memory
+from likewise.data.remote import Place
+from likewise.encoder.encoder import Encoder
+from likewise.encoder.forward import steady_memory
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.weights import identity
-from likewise.errors import LikewiseError, UsageError, first_line
+from likewise.errors import LikewiseError, ModelError, UsageError, first_line
 from likewise.progress import Progress, Ticker
 
-AHEAD = 2  # Windows for each worker that are encoded or wait for an older one
+AHEAD = 2  # Windows for each worker that are being done or wait for an older one
 SECONDS_BETWEEN_LOOKS = 0.2  # How long to wait for a worker before progress is called, which may cancel
 SECONDS_TO_END = 5.0
-Window = list[IdAndText]
+Window = TypeVar("Window", bound=Sized)
+OfWindow = TypeVar("OfWindow", bound=Sized, contravariant=True)
+Done = TypeVar("Done")
+DoneBy = TypeVar("DoneBy", covariant=True)
+
+
+class Task(Protocol[OfWindow, DoneBy]):
+    """What is done with the model on a window; it is pickled and sent to the workers, so it is small."""
+
+    def __call__(self, encoder: Encoder, window: OfWindow, progress: Progress | None, /) -> DoneBy:
+        """The result, which is the same wherever it is computed; ``progress`` counts up to the window's length."""
+
+
+class Team(Protocol):
+    """Who does a task on windows."""
+
+    device: str | None  # where the workers run the model; None is the device of this process
+
+    def run(
+        self, encoder: Encoder, task: Task[Window, Done], windows: Iterable[Window], ticker: Ticker
+    ) -> Generator[tuple[Window, Done]]:
+        """Each window with the task's result, in order; windows are taken from the stream only when needed."""
+
+    def reaches(self, place: Place) -> bool:
+        """Whether all workers read and write this file or folder themselves."""
 
 
 @dataclass(frozen=True)
@@ -44,68 +70,140 @@ class WorkerModel:
     identity: dict[str, Any]
 
     @classmethod
-    def of(cls, encoder: Encoder) -> WorkerModel:
-        """The model of an encoder that was loaded from a folder."""
+    def of(cls, encoder: Encoder, device: str | None = None) -> WorkerModel:
+        """The model of an encoder that was loaded from a folder, to run on the same device or another one."""
         if encoder.folder is None:
             raise UsageError(f"workers load a model from its folder, and {encoder.name} has none; save it first")
         found = identity(encoder)
         options = asdict(encoder.pooling_config) | {name: found[name] for name in ("dtype", "backend")}
-        options |= {"device": str(encoder.device), "threads": torch.get_num_threads()}
+        options |= {"device": device or str(encoder.device), "threads": torch.get_num_threads()}
         return cls(str(encoder.folder), options, encoder.postprocessing, found)
 
-    def load(self) -> Encoder:
-        """The same encoder, checked: one that was changed after it was loaded has other vectors than its folder."""
-        encoder = Encoder.load(self.folder, **self.options).with_postprocessing(self.postprocessing)
+    def load(self, elsewhere: bool = False) -> Encoder:
+        """The same encoder, checked: one that was changed after it was loaded has other vectors than its folder.
+
+        On a machine ``elsewhere``, which may keep its models in another folder, it may be found by its name.
+        """
+        encoder = (self._found() if elsewhere else self._read()).with_postprocessing(self.postprocessing)
         found = identity(encoder) | {"model": self.identity["model"]}
         if other := [name for name, value in self.identity.items() if found[name] != value]:
             raise UsageError(f"the model in {self.folder} has another {other[0]}; save the encoder and load it again")
         return encoder
 
+    def _read(self) -> Encoder:
+        return Encoder.load(self.folder, **self.options)
 
-def encoded_windows(
-    encoder: Encoder, windows: Iterable[Window], prompt: str, ticker: Ticker, workers: int = 1
-) -> Generator[tuple[Window, Encoded]]:
-    """Each window with its vectors, in order, encoded by this process or by several workers.
+    def _found(self) -> Encoder:
+        try:
+            return self._read()
+        except ModelError:
+            return Encoder.load(self.identity["model"], **self.options)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Several processes of this machine, or this process alone.
 
     A worker runs as many threads as this process. Workers start only if there is more than one window for them.
     """
-    if workers < 1:
-        raise UsageError(f"workers must be at least 1, got {workers}")
-    stream = iter(windows)
-    first = list(islice(stream, workers))
-    if len(first) > 1:
-        with _started(WorkerModel.of(encoder), prompt, len(first)) as team:
-            yield from _in_order(chain(first, stream), team, ticker)
-        return
-    for window in chain(first, stream):
-        yield window, encoder.encode_with_stats(_texts(window), prompt=prompt, progress=ticker.part())
+
+    count: int = 1
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise UsageError(f"workers must be at least 1, got {self.count}")
+
+    def run(
+        self, encoder: Encoder, task: Task[Window, Done], windows: Iterable[Window], ticker: Ticker
+    ) -> Generator[tuple[Window, Done]]:
+        """Each window with the task's result, in order."""
+        stream = iter(windows)
+        first = list(islice(stream, self.count))
+        if len(first) > 1:
+            with _started(WorkerModel.of(encoder), task, len(first)) as pool:
+                yield from in_order(chain(first, stream), pool, ticker)
+            return
+        with steady_memory():
+            for window in chain(first, stream):
+                yield window, task(encoder, window, ticker.part())
+
+    def reaches(self, place: Place) -> bool:  # noqa: ARG002
+        """All processes see the same disk."""
+        return True
 
 
-def _texts(window: Window) -> list[str]:
-    return [text for _, text in window]
+ALONE = Processes()
+
+
+def as_team(workers: int | Team) -> Team:
+    """A team, or that many processes."""
+    return Processes(workers) if isinstance(workers, int) else workers
+
+
+class Pool(Protocol):
+    """Workers as ``in_order`` sees them."""
+
+    @property
+    def size(self) -> int:
+        """How many workers there are."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a worker waits for a window."""
+
+    def give(self, number: int, window: Any, progress: Progress) -> None:
+        """Let a waiting worker do a window."""
+
+    def finished(self, seconds: float) -> Mapping[int, Any]:
+        """The results that have come by now, by the number of their window; waits so long for the first one."""
+
+    def note(self, work: str) -> str:
+        """What progress says of the work."""
+
+
+def in_order(windows: Iterable[Window], pool: Pool, ticker: Ticker) -> Generator[tuple[Window, Any]]:
+    """Give windows to workers that wait; yield the oldest window as soon as it is done."""
+    stream = enumerate(windows)
+    following = next(stream, None)
+    held: dict[int, Window] = {}
+    done: dict[int, Any] = {}
+    oldest, work = 0, ticker.note
+    while following is not None or held:
+        while following is not None and pool.has_room and len(held) < AHEAD * pool.size:
+            number, window = following
+            held[number] = window
+            pool.give(number, window, ticker.part())
+            following = next(stream, None)
+        if oldest in done:
+            yield held.pop(oldest), done.pop(oldest)
+            oldest += 1
+            continue
+        done |= pool.finished(SECONDS_BETWEEN_LOOKS)
+        ticker.add(0, pool.note(work))
 
 
 class _Worker:
     """A worker process and what it is doing."""
 
-    def __init__(self, context: Any, model: WorkerModel, prompt: str) -> None:
+    def __init__(self, context: Any, model: WorkerModel, task: Any) -> None:
         self.connection, other = context.Pipe()
-        self.process = context.Process(target=_work, args=(model, prompt, other), daemon=True)
+        self.process = context.Process(target=_work, args=(model, task, other), daemon=True)
         self.process.start()
         other.close()  # only the worker's own end is left, so that its death ends the connection
-        self.waits, self.number, self.texts = False, -1, 0
+        self.waits, self.number, self.size = False, -1, 0
         self.progress: Progress = lambda *_: None
 
-    def give(self, number: int, texts: Sequence[str], progress: Progress) -> None:
-        """Let the waiting worker encode a window."""
-        self.waits, self.number, self.texts, self.progress = False, number, len(texts), progress
+    def give(self, number: int, window: Any, progress: Progress) -> None:
+        """Let the waiting worker do a window."""
+        self.waits, self.number, self.size, self.progress = False, number, len(window), progress
         try:
-            self.connection.send(texts)
+            self.connection.send(window)
         except OSError as error:
             raise self._death() from error
 
-    def take(self) -> Encoded | None:
-        """Read one message; returns the vectors if that is what the worker has sent."""
+    def take(self) -> dict[int, Any]:
+        """Read one message: the window's result, if that is what the worker has sent."""
         try:
             message = self.connection.recv()
         except (EOFError, OSError) as error:
@@ -114,11 +212,12 @@ class _Worker:
             raise message
         if isinstance(message, int):
             self.progress(message, None, "")
-            return None
+            return {}
         self.waits = True
-        if message is not None:
-            self.progress(self.texts, None, "")
-        return message  # type: ignore[no-any-return]
+        if message is None:
+            return {}
+        self.progress(self.size, None, "")
+        return {self.number: message[0]}
 
     def _death(self) -> LikewiseError:
         self.process.join(SECONDS_TO_END)
@@ -128,19 +227,47 @@ class _Worker:
         return LikewiseError(f"a worker process ended {how}; {cure}")
 
 
+@dataclass(frozen=True)
+class _ProcessPool:
+    """Worker processes and their connections."""
+
+    workers: list[_Worker]
+
+    @property
+    def size(self) -> int:
+        return len(self.workers)
+
+    @property
+    def has_room(self) -> bool:
+        return any(worker.waits for worker in self.workers)
+
+    def give(self, number: int, window: Any, progress: Progress) -> None:
+        next(worker for worker in self.workers if worker.waits).give(number, window, progress)
+
+    def finished(self, seconds: float) -> dict[int, Any]:
+        ready = wait([worker.connection for worker in self.workers], seconds)
+        found: dict[int, Any] = {}
+        for worker in self.workers:
+            found |= worker.take() if worker.connection in ready else {}
+        return found
+
+    def note(self, work: str) -> str:
+        return work
+
+
 @contextmanager
-def _started(model: WorkerModel, prompt: str, count: int) -> Iterator[list[_Worker]]:
+def _started(model: WorkerModel, task: Any, count: int) -> Iterator[_ProcessPool]:
     """Worker processes, which end with this context."""
     # Not fork: a copy of this process would inherit torch's threads in an unknown state.
-    context, team = multiprocessing.get_context("spawn"), list[_Worker]()
+    context, workers = multiprocessing.get_context("spawn"), list[_Worker]()
     try:
         with _ignored_interrupts():
-            team.extend(_Worker(context, model, prompt) for _ in range(count))
-        yield team
+            workers.extend(_Worker(context, model, task) for _ in range(count))
+        yield _ProcessPool(workers)
     finally:
-        for worker in team:
+        for worker in workers:
             worker.process.terminate()
-        for worker in team:
+        for worker in workers:
             worker.process.join(SECONDS_TO_END)
             worker.connection.close()
 
@@ -158,37 +285,12 @@ def _ignored_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _in_order(windows: Iterator[Window], team: list[_Worker], ticker: Ticker) -> Iterator[tuple[Window, Encoded]]:
-    """Give windows to workers that wait; yield the oldest window as soon as it is done."""
-    stream = enumerate(windows)
-    following = next(stream, None)
-    held: dict[int, Window] = {}
-    done: dict[int, Encoded] = {}
-    oldest = 0
-    while following is not None or held:
-        for worker in team:
-            if worker.waits and following is not None and len(held) < AHEAD * len(team):
-                number, window = following
-                held[number] = window
-                worker.give(number, _texts(window), ticker.part())
-                following = next(stream, None)
-        if oldest in done:
-            yield held.pop(oldest), done.pop(oldest)
-            oldest += 1
-            continue
-        ready = wait([worker.connection for worker in team], SECONDS_BETWEEN_LOOKS)
-        for worker in team:
-            if worker.connection in ready and (encoded := worker.take()) is not None:
-                done[worker.number] = encoded
-        ticker.add(0)
-
-
-def _work(model: WorkerModel, prompt: str, connection: Connection) -> None:
-    """A worker: it encodes until the first process ends it, or until the connection ends with that process."""
+def _work(model: WorkerModel, task: Any, connection: Connection) -> None:
+    """A worker: it works until the first process ends it, or until the connection ends with that process."""
     logging.getLogger("likewise").setLevel(logging.ERROR)  # the first process has logged the warnings
     with suppress(EOFError, ConnectionError):
         try:
-            _serve(model.load(), prompt, connection)
+            _serve(model.load(), task, connection)
         except (EOFError, ConnectionError):
             raise
         except LikewiseError as error:
@@ -197,14 +299,13 @@ def _work(model: WorkerModel, prompt: str, connection: Connection) -> None:
             connection.send(LikewiseError(f"a worker process failed ({type(error).__name__}: {first_line(error)})"))
 
 
-def _serve(encoder: Encoder, prompt: str, connection: Connection) -> None:
-    """Texts come in; numbers of finished texts and then the vectors go out. None says that the model is loaded."""
+def _serve(encoder: Encoder, task: Any, connection: Connection) -> None:
+    """Windows come in; numbers of finished items and then the result go out. None says that the model is loaded."""
     connection.send(None)
     with steady_memory():
         while True:
-            texts = connection.recv()
-            report = partial(_report, connection)
-            connection.send(encoder.encode_with_stats(texts, prompt=prompt, progress=report))
+            window = connection.recv()
+            connection.send((task(encoder, window, partial(_report, connection)),))
 
 
 def _report(connection: Connection, done: int, *_: Any) -> None:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from likewise.data import Dataset, SkippedRows, locate, read_texts
+from likewise.data import Dataset, SkippedRows, find_source, read_texts
 from likewise.data.folders import DocumentFolder
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.encoder import Source
@@ -110,15 +110,17 @@ def checked(source: Dataset, progress: Progress | None = None) -> tuple[SkippedR
         total += 1
         if text_of.setdefault(hash_of(row.id), hash_of(row.text)) != hash_of(row.text):
             raise DataError(f"{source.name}: the id {row.id!r} names two texts; give each text an id of its own")
-    if (path := locate(source.name, source.data_dir)).is_dir() and (others := DocumentFolder(path, source.name).others):
+    path = find_source(source.name, source.data_dir)
+    if isinstance(path, Path) and path.is_dir() and (others := DocumentFolder(path, source.name).others):
         log.warning("%s: files that are no documents: %d (first: %s)", source.name, len(others), others[0])
     return skipped, total
 
 
 def fingerprint(source: Dataset) -> str:
     """A hash of a file's bytes and of how they are read."""
-    path = locate(source.name, source.data_dir)
-    content = DocumentFolder(path, source.name).fingerprint() if path.is_dir() else file_hash(path)
+    path = find_source(source.name, source.data_dir)
+    is_folder = isinstance(path, Path) and path.is_dir()
+    content = DocumentFolder(Path(str(path)), source.name).fingerprint() if is_folder else file_hash(path)
     # With the suffixes: the same bytes are other texts in a .csv than in a .txt.
     how = [content, path.suffixes, asdict(source.columns), source.skip_bad]
     if source.limit is not None:
