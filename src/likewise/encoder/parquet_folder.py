@@ -42,7 +42,7 @@ class WriteShard:
     def __call__(self, encoder: Encoder, window: TextWindow, progress: Progress | None) -> Receipt:
         """The receipt of a shard with the columns id and vector."""
         encoded = encoder.encode_with_stats(window.texts, prompt=self.prompt, progress=progress)
-        ids = arrow("pyarrow").array([name for name, _ in window.items], "string")
+        ids = arrow("pyarrow").array([name.encode("utf-8", "replace").decode() for name, _ in window.items], "string")
         data = parquet_bytes({"id": ids, "vector": vector_column(encoded.vectors)})
         name = f"part-{window.first:012d}.parquet"
         shard = {"file": name, "rows": len(window), "sha256": hashlib.sha256(data).hexdigest()}

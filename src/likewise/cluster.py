@@ -1,0 +1,270 @@
+"""A Ray cluster as a team: actors that hold the model do the windows of a task, and the results come in order.
+
+The first process gives each worker a window when it is free, as it does with processes. A lost worker costs its window
+alone: the window goes to another worker, and a new worker starts as soon as the cluster has a place for it. Ray Data
+would give the window back to the lost actor only, so after the loss of a node all results behind it would wait until
+the cluster has room for that actor again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from likewise.data.remote import Place
+from likewise.encoder.encoder import Encoder
+from likewise.encoder.forward import steady_memory
+from likewise.encoder.workers import Done, Task, Window, WorkerModel, in_order
+from likewise.errors import LikewiseError, MissingExtra, UsageError, first_line
+from likewise.progress import Progress, Ticker
+
+log = logging.getLogger("likewise")
+LOCAL = "local"
+SECONDS_TO_CONNECT = 10.0
+MOST_LOSSES = 4  # Workers that one window may cost: a window that ends each of them is at fault
+STORE_BYTES = 2**28  # The object store of a local cluster, for each worker: a few windows at most are in it
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Workers on a Ray cluster: ``local``, which starts on this machine, or the address HOST:PORT of a running one.
+
+    Each worker takes as many cores as this process has threads, and a share of a GPU if ``gpus_per_worker`` is above 0.
+    ``workers`` None is as many as the nodes have room for.
+    """
+
+    address: str = LOCAL
+    workers: int | None = None
+    gpus_per_worker: float = 0.0
+
+    @property
+    def device(self) -> str | None:
+        """Workers with a GPU use it, whatever this process does."""
+        return "cuda" if self.gpus_per_worker else None
+
+    @contextmanager
+    def connected(self) -> Iterator[Cluster]:
+        """Connect to the cluster, or start it; within a program that has connected already, use its connection."""
+        ray = _ray()
+        if ray.is_initialized():
+            yield self
+            return
+        quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+        if self.address == LOCAL:
+            count = self.workers or (os.cpu_count() or 1)
+            size = {"num_cpus": max(count * torch.get_num_threads(), os.cpu_count() or 1)}
+            ray.init(LOCAL, include_dashboard=False, object_store_memory=STORE_BYTES * min(count, 16), **size, **quiet)
+        else:
+            _check_address(self.address)
+            try:
+                ray.init(self.address, **quiet)
+            except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+                raise _unreachable(self.address, first_line(error)) from error
+        try:
+            yield self
+        finally:
+            ray.shutdown()
+
+    def reaches(self, place: Place) -> bool:
+        """Whether all workers read and write a place themselves: a URI always, a path if they are on this machine."""
+        return self.address == LOCAL or not isinstance(place, Path)
+
+    def options(self) -> dict[str, Any]:
+        """What is asked of Ray for each worker."""
+        # Without restarts and retries: windows of a lost worker go to others, which are there already.
+        asked = {"num_cpus": torch.get_num_threads(), "num_gpus": self.gpus_per_worker, "max_restarts": 0}
+        return asked | {"max_task_retries": 0, "scheduling_strategy": "SPREAD"}
+
+    def room(self, nodes: Iterable[dict[str, Any]]) -> int:
+        """How many workers fit on the nodes, as ``ray.nodes`` describes them."""
+        options, total = self.options(), 0
+        for node in nodes:
+            has = node["Resources"] if node["Alive"] else {}
+            wanted = {"CPU": options["num_cpus"], "GPU": options["num_gpus"]}
+            total += min(int(has.get(name, 0) / amount + 1e-9) for name, amount in wanted.items() if amount)
+        return total
+
+    def run(
+        self, encoder: Encoder, task: Task[Window, Done], windows: Iterable[Window], ticker: Ticker
+    ) -> Generator[tuple[Window, Done]]:
+        """Each window with the task's result, in order; needs the connection."""
+        count = self._count()
+        stream = iter(windows)
+        first = list(islice(stream, count))
+        if not first:
+            return
+        pool = _Pool(WorkerModel.of(encoder, self.device), task, self.options(), len(first))
+        try:
+            yield from in_order(chain(first, stream), pool, ticker)
+        finally:
+            pool.close()
+
+    def _count(self) -> int:
+        if self.workers is not None:
+            return self.workers
+        found = self.room(_ray().nodes())
+        if not found:
+            wanted = "a GPU" if self.gpus_per_worker else f"{torch.get_num_threads()} cores"
+            cure = "give --workers to wait for nodes that are to come"
+            raise UsageError(f"no node of the cluster {self.address} has {wanted} for a worker; {cure}")
+        return found
+
+
+def _ray() -> Any:
+    """Ray, imported when it is asked for."""
+    # Before the import, which reads them: no reports to anyone, and a local cluster listens on this machine alone.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtra("ray", "cluster") from error
+    return ray
+
+
+def _check_address(address: str) -> None:
+    """Rejects an address where nothing listens; Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise UsageError(f"--cluster takes local or HOST:PORT, not {address!r}")
+    try:
+        socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, first_line(error)) from error
+
+
+def _unreachable(address: str, why: str) -> UsageError:
+    cure = f"check the address, and join the cluster with: ray start --address {address}"
+    return UsageError(f"no Ray cluster at {address} ({why}); {cure}")
+
+
+class _Given(NamedTuple):
+    """A window that a worker does, or the loading of the model, whose number is -1."""
+
+    number: int
+    window: Any
+    progress: Progress | None
+    losses: int
+
+
+@dataclass
+class _Pool:
+    """Actors and what they are doing."""
+
+    model: WorkerModel
+    task: Any
+    options: dict[str, Any]
+    size: int
+    idle: list[Any] = field(default_factory=list)
+    running: dict[Any, tuple[Any, _Given]] = field(default_factory=dict)  # by the reference of the result
+    again: list[_Given] = field(default_factory=list)  # windows of lost workers
+    lost: int = 0
+    windows: int = 0
+    items: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.ray = _ray()
+        self.actor = self.ray.remote(_Worker).options(**self.options)
+        for _ in range(self.size):
+            self._start()
+
+    def _start(self) -> None:
+        worker = self.actor.remote()
+        self.running[worker.load.remote(self.model, self.task)] = worker, _Given(-1, (), None, 0)
+
+    @property
+    def has_room(self) -> bool:
+        return bool(self.idle) and not self.again
+
+    def give(self, number: int, window: Any, progress: Progress) -> None:
+        self._give(_Given(number, window, progress, 0))
+
+    def _give(self, given: _Given) -> None:
+        worker = self.idle.pop(0)
+        self.running[worker.work.remote(given.window)] = worker, given
+
+    def finished(self, seconds: float) -> dict[int, Any]:
+        while self.again and self.idle:
+            self._give(self.again.pop(0))
+        found: dict[int, Any] = {}
+        ready, _ = self.ray.wait(list(self.running), timeout=seconds)
+        for reference in ready:
+            found |= self._taken(reference, *self.running.pop(reference))
+        return found
+
+    def _taken(self, reference: Any, worker: Any, given: _Given) -> dict[int, Any]:
+        errors = self.ray.exceptions
+        try:
+            result = self.ray.get(reference)
+        except errors.RayTaskError as error:
+            raise _task_error(error.cause) from error
+        except errors.RayError as error:
+            self._lose(worker, given, error)
+            return {}
+        self.idle.append(worker)
+        if given.progress is None:
+            return {}
+        self.windows, self.items = self.windows + 1, self.items + len(given.window)
+        given.progress(len(given.window), None, "")
+        return {given.number: result}
+
+    def _lose(self, worker: Any, given: _Given, error: Exception) -> None:
+        """Give the window of a lost worker to another one, and start a new worker where there is room."""
+        self.lost += 1
+        log.debug("a worker was lost: %s", error)
+        with suppress(self.ray.exceptions.RayError):
+            self.ray.kill(worker)  # it may live on behind a broken connection
+        losses = given.losses + 1
+        if losses == MOST_LOSSES or (given.progress is None and self.lost > MOST_LOSSES * self.size):
+            what = "starting" if given.progress is None else f"window {given.number + 1} of this run"
+            cure = "run the same command again to go on, with fewer workers if the memory is short"
+            raise LikewiseError(f"{MOST_LOSSES} workers were lost with {what} ({first_line(error)}); {cure}")
+        if given.progress is not None:
+            self.again.append(given._replace(losses=losses))
+        self._start()
+
+    def note(self, work: str) -> str:
+        rate = self.items / max(time.monotonic() - self.began, 1e-9)
+        lost = f", workers lost {self.lost}" if self.lost else ""
+        return f"{work}, windows {self.windows}, {rate:.0f} {work} per second{lost}"
+
+    def close(self) -> None:
+        """End all workers, those that wait for a place included."""
+        if self.lost:
+            log.warning("workers that were lost: %d; others did their windows", self.lost)
+        for worker in [*self.idle, *(worker for worker, _ in self.running.values())]:
+            with suppress(Exception):  # the connection may be lost too
+                self.ray.kill(worker)
+
+
+def _task_error(cause: BaseException) -> LikewiseError:
+    """An error of the task itself, as one line."""
+    if isinstance(cause, LikewiseError):
+        return cause
+    return LikewiseError(f"a worker failed ({type(cause).__name__}: {first_line(cause)})")
+
+
+class _Worker:
+    """An actor: it loads the model once and does windows until it is ended."""
+
+    def load(self, model: WorkerModel, task: Any) -> None:
+        """Load the model, which takes longer than a connection may wait for an actor."""
+        logging.getLogger("likewise").setLevel(logging.ERROR)  # the first process has logged the warnings
+        self.encoder, self.task = model.load(elsewhere=True), task
+
+    def work(self, window: Any) -> Any:
+        """The task's result for a window."""
+        with steady_memory():
+            return self.task(self.encoder, window, None)
