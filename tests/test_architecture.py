@@ -28,7 +28,7 @@ TIERS = (
     ("demo",),
     ("train",),
     ("attention", "geometry", "lint"),
-    ("interface", "search", "evaluation"),
+    ("interface", "search", "evaluation", "cluster"),
     ("explain",),
     ("encoder",),
     ("data", "grammar"),

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
 import time
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -24,7 +25,7 @@ import torch
 from likewise.data.remote import Place
 from likewise.encoder.encoder import Encoder
 from likewise.encoder.forward import steady_memory
-from likewise.encoder.workers import Done, Task, Window, WorkerModel, in_order
+from likewise.encoder.workers import Done, Task, Window, WorkerModel, amount, in_order
 from likewise.errors import LikewiseError, MissingExtra, UsageError, first_line
 from likewise.progress import Progress, Ticker
 
@@ -39,13 +40,14 @@ STORE_BYTES = 2**28  # The object store of a local cluster, for each worker: a f
 class Cluster:
     """Workers on a Ray cluster: ``local``, which starts on this machine, or the address HOST:PORT of a running one.
 
-    Each worker takes as many cores as this process has threads, and a share of a GPU if ``gpus_per_worker`` is above 0.
+    Each worker takes a core for each of its threads, and a share of a GPU if ``gpus_per_worker`` is above 0.
     ``workers`` None is as many as the nodes have room for.
     """
 
     address: str = LOCAL
     workers: int | None = None
     gpus_per_worker: float = 0.0
+    threads: int = 1  # of each worker
 
     @property
     def device(self) -> str | None:
@@ -59,21 +61,26 @@ class Cluster:
         if ray.is_initialized():
             yield self
             return
-        quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-        if self.address == LOCAL:
-            count = self.workers or (os.cpu_count() or 1)
-            size = {"num_cpus": max(count * torch.get_num_threads(), os.cpu_count() or 1)}
-            ray.init(LOCAL, include_dashboard=False, object_store_memory=STORE_BYTES * min(count, 16), **size, **quiet)
-        else:
-            _check_address(self.address)
+        with _own_token() if self.address == LOCAL else nullcontext():
+            self._connect(ray)
             try:
-                ray.init(self.address, **quiet)
-            except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-                raise _unreachable(self.address, first_line(error)) from error
+                yield self
+            finally:
+                ray.shutdown()
+
+    def _connect(self, ray: Any) -> None:
+        quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if self.address == LOCAL:
+            cores = os.cpu_count() or 1
+            count = self.workers or max(1, cores // self.threads)
+            size = {"num_cpus": max(count * self.threads, cores), "object_store_memory": STORE_BYTES * min(count, 16)}
+            ray.init(LOCAL, include_dashboard=False, **size, **quiet)
+            return
+        _check_address(self.address)
         try:
-            yield self
-        finally:
-            ray.shutdown()
+            ray.init(self.address, **quiet)
+        except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise _unreachable(self.address, first_line(error)) from error
 
     def reaches(self, place: Place) -> bool:
         """Whether all workers read and write a place themselves: a URI always, a path if they are on this machine."""
@@ -82,7 +89,7 @@ class Cluster:
     def options(self) -> dict[str, Any]:
         """What is asked of Ray for each worker."""
         # Without restarts and retries: windows of a lost worker go to others, which are there already.
-        asked = {"num_cpus": torch.get_num_threads(), "num_gpus": self.gpus_per_worker, "max_restarts": 0}
+        asked = {"num_cpus": self.threads, "num_gpus": self.gpus_per_worker, "max_restarts": 0}
         return asked | {"max_task_retries": 0, "scheduling_strategy": "SPREAD"}
 
     def room(self, nodes: Iterable[dict[str, Any]]) -> int:
@@ -98,6 +105,9 @@ class Cluster:
         self, encoder: Encoder, task: Task[Window, Done], windows: Iterable[Window], ticker: Ticker
     ) -> Generator[tuple[Window, Done]]:
         """Each window with the task's result, in order; needs the connection."""
+        if torch.get_num_threads() != self.threads:
+            flaw = f"the model has {torch.get_num_threads()} threads here, a worker of the cluster {self.threads}"
+            raise UsageError(f"{flaw}; load it with threads={self.threads}")
         count = self._count()
         stream = iter(windows)
         first = list(islice(stream, count))
@@ -114,7 +124,7 @@ class Cluster:
             return self.workers
         found = self.room(_ray().nodes())
         if not found:
-            wanted = "a GPU" if self.gpus_per_worker else f"{torch.get_num_threads()} cores"
+            wanted = "a GPU" if self.gpus_per_worker else f"{self.threads} cores"
             cure = "give --workers to wait for nodes that are to come"
             raise UsageError(f"no node of the cluster {self.address} has {wanted} for a worker; {cure}")
         return found
@@ -131,6 +141,21 @@ def _ray() -> Any:
     except ImportError as error:
         raise MissingExtra("ray", "cluster") from error
     return ray
+
+
+@contextmanager
+def _own_token() -> Iterator[None]:
+    """A token of its own for a cluster on this machine; otherwise Ray would write one to the user's home."""
+    names = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
+    if any(name in os.environ for name in names):
+        yield
+        return
+    os.environ.update(zip(names, ("token", secrets.token_hex(32)), strict=True))
+    try:
+        yield
+    finally:
+        for name in names:
+            os.environ.pop(name, None)
 
 
 def _check_address(address: str) -> None:
@@ -172,7 +197,7 @@ class _Pool:
     lost: int = 0
     windows: int = 0
     items: int = 0
-    began: float = field(default_factory=time.monotonic)
+    began: float | None = None  # when the first window was given to a worker that had its model
 
     def __post_init__(self) -> None:
         self.ray = _ray()
@@ -189,6 +214,7 @@ class _Pool:
         return bool(self.idle) and not self.again
 
     def give(self, number: int, window: Any, progress: Progress) -> None:
+        self.began = time.monotonic() if self.began is None else self.began
         self._give(_Given(number, window, progress, 0))
 
     def _give(self, given: _Given) -> None:
@@ -216,8 +242,9 @@ class _Pool:
         self.idle.append(worker)
         if given.progress is None:
             return {}
-        self.windows, self.items = self.windows + 1, self.items + len(given.window)
-        given.progress(len(given.window), None, "")
+        done = amount(given.window, result)
+        self.windows, self.items = self.windows + 1, self.items + done
+        given.progress(done, None, "")
         return {given.number: result}
 
     def _lose(self, worker: Any, given: _Given, error: Exception) -> None:
@@ -236,7 +263,7 @@ class _Pool:
         self._start()
 
     def note(self, work: str) -> str:
-        rate = self.items / max(time.monotonic() - self.began, 1e-9)
+        rate = 0.0 if self.began is None else self.items / max(time.monotonic() - self.began, 1e-9)
         lost = f", workers lost {self.lost}" if self.lost else ""
         return f"{work}, windows {self.windows}, {rate:.0f} {work} per second{lost}"
 

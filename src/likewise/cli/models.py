@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
@@ -18,9 +18,13 @@ from likewise.cli.settings import (
     ModelSettings,
     Prompt,
     RunSettings,
+    TeamSettings,
     command,
 )
 from likewise.errors import UsageError
+
+if TYPE_CHECKING:
+    from likewise.encoder.stream import Layout
 
 
 @command
@@ -94,26 +98,43 @@ def demo(
 @command
 def encode(
     file: Annotated[str, Argument(help=TEXTS_HELP)],
-    out: Annotated[Path, Option(help="The folder for vectors.npy, ids.jsonl and manifest.json.")],
+    out: Annotated[str, Option(help="The folder for the vectors and manifest.json; with --format parquet also a URI.")],
     model: ModelSettings,
     files: FileSettings,
+    team: TeamSettings,
     prompt: Prompt = None,
-    workers: Annotated[
-        int, Option(help="Processes that encode at once; --threads is per process; default: cores / workers.", min=1)
-    ] = 1,
+    layout: Annotated[
+        str, Option("--format", help="npy: vectors.npy and ids.jsonl. parquet: files with the columns id and vector.")
+    ] = "npy",
     as_json: Json = False,
 ) -> None:
     """Encode a file of any size; the same command again goes on where it stopped."""
     from likewise.encoder.stream import encode_file
 
-    encoder = model.shared_by(workers).load()
-    with progress_bar() as progress:
-        done = encode_file(encoder, files.dataset(file), out, prompt=prompt, progress=progress, workers=workers)
+    to = _layout(out, layout)
+    with team.opened(model) as (settings, workers), progress_bar() as progress:
+        dataset = files.dataset(file)
+        done = encode_file(settings.load(), dataset, to, prompt=prompt, progress=progress, workers=workers)
     if done.skipped.count:
         notice(str(done.skipped))
     if as_json:
         return show_json(done.to_dict())
     echo(f"{done.manifest.rows} vectors of {done.manifest.dimension} dimensions in {out}")
+
+
+def _layout(out: str, layout: str) -> Path | Layout:
+    """Where the vectors go."""
+    from likewise.data.remote import is_uri, place_of
+
+    if layout not in ("npy", "parquet"):
+        raise UsageError(f"unknown format {layout!r}; choose from npy, parquet")
+    if layout == "parquet":
+        from likewise.encoder.parquet_folder import ParquetFolder
+
+        return ParquetFolder(place_of(out))
+    if is_uri(out):
+        raise UsageError("vectors.npy needs a folder on a disk; give --format parquet, or a path as --out")
+    return Path(out)
 
 
 @command

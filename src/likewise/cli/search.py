@@ -21,6 +21,7 @@ from likewise.cli.settings import (
     ModelSettings,
     PoolingOptions,
     RunSettings,
+    TeamSettings,
     command,
     option_names,
     refuse_given,
@@ -30,6 +31,7 @@ from likewise.progress import Progress
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
+    from likewise.encoder.workers import Team
     from likewise.results import Result
     from likewise.search import Index
     from likewise.search.calibration_store import Least
@@ -266,6 +268,7 @@ def index(
     model: ModelSettings,
     files: FileSettings,
     options: IndexOptions,
+    team: TeamSettings,
     file: Annotated[str | None, Argument(help=DOCUMENTS_HELP)] = None,
     out: Annotated[Path | None, Option(help="The index's folder.")] = None,
     store: Annotated[
@@ -279,6 +282,9 @@ def index(
     ] = False,
     delete: Annotated[list[str] | None, Option(help="Delete the text of this id; repeat.")] = None,
     prefix: Annotated[str, Option(help="With --add: put before each new id.")] = "",
+    parquet: Annotated[
+        str | None, Option(help="Also write all rows as Parquet files for other engines: a new folder or a URI.")
+    ] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Build an index of a file or folder of any size, add to it, delete from it, or show what it is.
@@ -297,19 +303,27 @@ def index(
     if store is not None and out is not None:
         check_pointer(out)
     if file is not None and not add:
-        info = _build(model.load(), files, (file, where, replaces), options, out)
+        with team.opened(model) as (settings, workers):
+            info = _build(settings.load(), workers, files, (file, where, replaces), options, out)
     else:
         refuse_given(context, MADE_WITH, "an existing index: it keeps the settings it was made with")
         if file is None:
-            refuse_given(context, MODEL_OPTIONS, "--delete or a look at the index, which load no model")
+            what = "--delete or a look at the index, which load no model"
+            refuse_given(context, (*MODEL_OPTIONS, *option_names(TeamSettings)), what)
         else:
             from likewise.search.indexed_files import add_file
 
-            with model.opened(where, context) as index, progress_bar() as progress:
-                skipped = add_file(index, files.dataset(file), prefix, progress)
+            with (
+                team.opened(model) as (settings, workers),
+                settings.opened(where, context) as index,
+                progress_bar() as progress,
+            ):
+                skipped = add_file(index, files.dataset(file), prefix, progress, workers)
             if skipped.count:
                 notice(str(skipped))
         info = _deleted(where, delete or [])
+    if parquet is not None:
+        _export(where, parquet)
     Output(as_json=as_json).show(info)
 
 
@@ -326,15 +340,31 @@ def _check_modes(file: str | None, out: Path | None, store: str | None, modes: d
         raise UsageError("--prefix goes with --add")
 
 
+def _export(where: str, parquet: str) -> None:
+    from likewise.data.remote import place_of
+    from likewise.search.export import export_parquet
+    from likewise.search.index import open_store
+
+    with open_store(where) as store, progress_bar() as progress:
+        done = export_parquet(store, place_of(parquet), progress)
+    notice(f"{done.rows} rows as Parquet in {parquet}")
+
+
 def _build(
-    model: Encoder, files: FileSettings, target: tuple[str, str, bool], options: IndexOptions, out: Path | None
+    model: Encoder,
+    workers: Team,
+    files: FileSettings,
+    target: tuple[str, str, bool],
+    options: IndexOptions,
+    out: Path | None,
 ) -> IndexInfo:
     from likewise.search.indexed_files import index_file
     from likewise.search.milvus_address import write_pointer
 
     file, where, replaces = target
     with progress_bar() as progress:
-        done = index_file(model, files.dataset(file), where, options.settings(), replace=replaces, progress=progress)
+        how: dict[str, Any] = {"replace": replaces, "progress": progress, "workers": workers}
+        done = index_file(model, files.dataset(file), where, options.settings(), **how)
     if done.skipped.count:
         notice(str(done.skipped))
     if done.cached:

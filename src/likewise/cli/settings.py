@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from likewise.data import Dataset
     from likewise.encoder import Encoder
     from likewise.encoder.cross_encoder import Scoring
+    from likewise.encoder.workers import Team
     from likewise.search import Index
     from likewise.search.index import IndexSettings
 
@@ -39,7 +41,7 @@ POOLING_HELP = (
 )
 GRAMMAR_HELP = "A spaCy pipeline: an installed name or a folder. Default: $LIKEWISE_GRAMMAR, else the first installed."
 LAYER_HELP = "A layer (0 is the embeddings, -1 the last), several as 1,6 to average"
-TEXTS_HELP = "A csv, tsv, jsonl or txt file (.gz too), or a name such as sample/sentences."
+TEXTS_HELP = "A csv, tsv, jsonl, parquet or txt file (.gz too), a URI of one, or a name such as sample/sentences."
 DOCUMENTS_HELP = f"{TEXTS_HELP[:-1]}; or a folder of .txt, .md and .html files."
 PAIRS_HELP = "A file of scored pairs, or a name such as stsb/test."
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
@@ -172,11 +174,10 @@ class ModelSettings:
         """Load the model."""
         return self.encoder.load(self.run, self.pooling_config)
 
-    def shared_by(self, workers: int) -> ModelSettings:
-        """The same settings for each of several processes, which divide the cores if no threads are given."""
-        if workers == 1 or self.run.threads is not None:
-            return self
-        return replace(self, run=replace(self.run, threads=max(1, (os.cpu_count() or 1) // workers)))
+    def with_threads(self, usual: int | None) -> ModelSettings:
+        """The same settings with so many threads, if none are given."""
+        threads = usual if self.run.threads is None else self.run.threads
+        return replace(self, run=replace(self.run, threads=threads))
 
     def load_scoring(self, label: str | None = None) -> Scoring:
         """Load the model, which may be a cross-encoder."""
@@ -193,6 +194,45 @@ class ModelSettings:
         options = vars(self.encoder) | vars(self.pooling_config) | self.pooling_config.options()
         changes = {name: value for name, value in options.items() if given(context, (name,))}
         return Index.open(where, load=self.run.load, **changes)
+
+
+@dataclass(frozen=True)
+class TeamSettings:
+    """Who does the work: this process, several processes, or a cluster."""
+
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes that work at once, each with --threads (default: cores / workers). With --cluster:"
+            " its workers; default: as many as its nodes have cores or GPUs for.",
+            min=1,
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None, typer.Option(metavar="local|HOST:PORT", help="Let a Ray cluster work; local starts one here.")
+    ] = None
+    gpus_per_worker: Annotated[
+        float, typer.Option(help="With --cluster: GPUs of each worker, such as 1, or 0.5 for two on one GPU.", min=0)
+    ] = 0.0  # fmt: skip
+
+    @contextmanager
+    def opened(self, model: ModelSettings) -> Iterator[tuple[ModelSettings, Team]]:
+        """The team, and the model's settings for each of its workers; the cluster is left at the end."""
+        if self.cluster is None:
+            if self.gpus_per_worker:
+                raise UsageError("--gpus-per-worker has no effect without --cluster; give it too")
+            from likewise.encoder.workers import Processes
+
+            workers = self.workers or 1
+            threads = None if workers == 1 else max(1, (os.cpu_count() or 1) // workers)
+            yield model.with_threads(threads), Processes(workers)
+            return
+        from likewise.cluster import Cluster
+
+        model = model.with_threads(1)
+        threads = model.run.threads or 1
+        with Cluster(self.cluster, self.workers, self.gpus_per_worker, threads).connected() as team:
+            yield model, team
 
 
 @dataclass(frozen=True)

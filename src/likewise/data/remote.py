@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from likewise.errors import DataError, MissingExtra, first_line
-from likewise.storage import atomic_write
+from likewise.storage import atomic_write, sync
 
 URI = re.compile(r"[a-z][a-z0-9+.-]+://")
 OBJECT_STORES = ("s3", "gcs", "abfs")  # Their files appear when they are whole, and they cannot rename
@@ -86,7 +87,7 @@ class RemotePath:
     def write_bytes(self, data: bytes) -> None:
         """Write a file whole or not at all."""
         system, path = self._opened()
-        draft = path if system.type_name in OBJECT_STORES else f"{path}.draft"
+        draft = path if system.type_name in OBJECT_STORES else str(PurePosixPath(path).with_name(f".{self.name}"))
         with system.open_output_stream(draft) as stream:
             stream.write(data)
         if draft != path:
@@ -123,8 +124,11 @@ def place_of(name: str | Path) -> Place:
 
 
 def write_whole(place: Place, data: bytes) -> None:
-    """Write a file whole or not at all; on a local disk it is synced."""
+    """Write a file whole or not at all, synced on a local disk; drafts have hidden names, which engines ignore."""
     if isinstance(place, Path):
-        atomic_write(place, lambda draft: draft.write_bytes(data), unique=True)
+        draft = place.with_name(f".{place.name}")
+        atomic_write(draft, lambda path: path.write_bytes(data), unique=True)
+        os.replace(draft, place)
+        sync(place.parent)
     else:
         place.write_bytes(data)

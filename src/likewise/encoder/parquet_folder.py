@@ -22,6 +22,8 @@ from likewise.encoder.workers import Team
 from likewise.errors import LikewiseError, first_line
 from likewise.progress import Progress
 
+PREFIX = "_"  # Engines that read a folder ignore such names
+
 
 @dataclass(frozen=True)
 class Receipt:
@@ -55,6 +57,7 @@ class WriteShard:
 class ParquetFolder:
     """A folder or a URI whose shards are Parquet files."""
 
+    prefix = PREFIX
     seconds_between_commits = 2.0  # the manifest grows with the shards
 
     def __init__(self, place: Place) -> None:

@@ -34,7 +34,7 @@ from likewise.encoder.windows import Cut, TextWindow, add_to, file_stream, plain
 from likewise.encoder.workers import Task, Team, as_team
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker, tracked
-from likewise.storage import DRAFT, only_writer, write_text
+from likewise.storage import only_writer
 
 FORMAT = 1
 VECTORS, IDS, MANIFEST, POSTPROCESSING = "vectors.npy", "ids.jsonl", "manifest.json", "postprocessing.safetensors"
@@ -57,19 +57,15 @@ class Manifest:
     complete: bool = False
     shards: tuple[Shard, ...] = ()  # the files of a folder that keeps vectors in several
 
-    def write(self, folder: Place) -> None:
+    def write(self, folder: Place, name: str = MANIFEST) -> None:
         """Commit: the folder holds the old manifest or the new one, never half of one."""
-        values = {name: value for name, value in vars(self).items() if name != "shards" or value}
-        text = json.dumps(values, indent=1, ensure_ascii=False)
-        if isinstance(folder, Path):
-            write_text(folder / MANIFEST, text)
-        else:
-            (folder / MANIFEST).write_bytes(text.encode())
+        values = {key: value for key, value in vars(self).items() if key != "shards" or value}
+        write_whole(folder / name, json.dumps(values, indent=1, ensure_ascii=False).encode())
 
     @classmethod
-    def read(cls, folder: Place) -> Manifest | None:
+    def read(cls, folder: Place, name: str = MANIFEST) -> Manifest | None:
         """The folder's manifest, or None if it has none."""
-        path = folder / MANIFEST
+        path = folder / name
         if not path.exists():
             return None
         try:
@@ -85,6 +81,7 @@ class Layout(Protocol):
 
     place: Place
     own: dict[str, Any]  # settings that it adds to the manifest
+    prefix: str  # of the names of all files but those with vectors
     seconds_between_commits: float
 
     def task(self, prompt: str, team: Team) -> Task[TextWindow, Any]:
@@ -144,8 +141,6 @@ def open_vectors(folder: Path) -> tuple[NDArray[np.float32], list[str]]:
         raise DataError(f"{folder} holds no vectors; make them with: likewise encode FILE --out {folder}")
     if not manifest.complete:
         raise DataError(f"{folder} is unfinished at {manifest.rows} rows; run the same likewise encode again")
-    if manifest.shards:
-        raise DataError(f"{folder} holds Parquet files; read them with pandas, or encode without --format")
     # Not splitlines: JSON leaves U+2028 and the like as they are.
     lines = (folder / IDS).read_text(encoding="utf-8").split("\n")[:-1]
     return np.load(folder / VECTORS, mmap_mode="r"), [json.loads(line) for line in lines]
@@ -165,19 +160,21 @@ def _begun(encoder: Encoder, layout: Layout, prompt: str, team: Team) -> Manifes
         "window_characters": forward.WINDOW_CHARACTERS,
         **layout.own,
     }
-    found = Manifest.read(folder)
+    found = Manifest.read(folder, name := layout.prefix + MANIFEST)
     if found is None:
-        if strangers := {path.name for path in folder.iterdir()} - {".lock", Path(MANIFEST).with_suffix(DRAFT).name}:
+        drafts = f".{name}", f".{Path(name).stem}."
+        names = {path.name for path in folder.iterdir() if not path.name.startswith(drafts)}
+        if strangers := names - {".lock"}:
             raise UsageError(f"{folder} already holds {min(strangers)}; give a new or empty folder as --out")
         # Written before all other files: from now on every file here is ours.
         found = Manifest(settings, encoder.dimension)
-        found.write(folder)
+        found.write(folder, name)
     for key in settings | found.settings:
         if (former := found.settings.get(key)) != (value := settings.get(key)):
             cure = "use the same settings or give another --out"
             raise UsageError(f"{folder} was begun with {key} {former!r}, not {value!r}; {cure}")
     if encoder.postprocessing is not None:
-        write_whole(folder / POSTPROCESSING, encoder.postprocessing.to_bytes())
+        write_whole(folder / (layout.prefix + POSTPROCESSING), encoder.postprocessing.to_bytes())
     return found
 
 
@@ -189,13 +186,13 @@ def _resume(
     ticker: Ticker,
     team: Team,
 ) -> Manifest:
-    digest, (items, cut) = hashlib.sha256(), items_and_cut
+    digest, (items, cut), name = hashlib.sha256(), items_and_cut, layout.prefix + MANIFEST
     _skip(items, done, digest, ticker)
     windows = cut(items, done.rows)
     first = list(islice(windows, 1))
     if done.complete and first:
         done = replace(done, complete=False)
-        done.write(layout.place)
+        done.write(layout.place, name)
     stream = team.run(encoder, layout.task(done.settings["prompt"], team), chain(first, windows), ticker)
     last = -float("inf")
     with closing(stream), layout.writing(done) as append:
@@ -204,9 +201,9 @@ def _resume(
             done = replace(append(window, result, done), texts_sha256=digest.hexdigest())
             if time.monotonic() - last >= layout.seconds_between_commits:
                 last = time.monotonic()
-                done.write(layout.place)
+                done.write(layout.place, name)
     done = replace(done, complete=True)
-    done.write(layout.place)
+    done.write(layout.place, name)
     ticker.close()
     report_truncation(done.truncated, done.rows, encoder.tokenizer.limit)
     return done
@@ -226,7 +223,7 @@ class EncodeTexts:
 class ArrayFolder:
     """The usual layout: vectors.npy and ids.jsonl, which the first process writes."""
 
-    seconds_between_commits = 0.0
+    prefix, seconds_between_commits = "", 0.0
 
     def __init__(self, folder: Path) -> None:
         self.place: Place = folder
@@ -306,9 +303,10 @@ class EncodedFile:
     skipped: SkippedRows
 
     def to_dict(self) -> dict[str, Any]:
-        """The folder, and what it holds."""
+        """The folder, what it holds, and the first bad rows."""
         counts = {name: getattr(self.manifest, name) for name in ("rows", "dimension", "truncated")}
-        return {"folder": str(self.folder), **counts, "skipped": self.skipped.count}
+        bad = {"skipped": self.skipped.count, "bad_rows": [str(error) for error in self.skipped.errors]}
+        return {"folder": str(self.folder), **counts, **bad}
 
 
 def encode_file(

@@ -65,7 +65,7 @@ class TextWindow:
         return [text for _, text in self.items]
 
     @cached_property
-    def items(self) -> Sequence[IdAndText]:  # type: ignore[no-redef]
+    def items(self) -> Sequence[IdAndText]:
         """Read from the file, where the window came without them."""
         assert self.part is not None
         return self.part.read()

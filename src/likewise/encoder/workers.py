@@ -43,13 +43,23 @@ class Task(Protocol[OfWindow, DoneBy]):
     """What is done with the model on a window; it is pickled and sent to the workers, so it is small."""
 
     def __call__(self, encoder: Encoder, window: OfWindow, progress: Progress | None, /) -> DoneBy:
-        """The result, which is the same wherever it is computed; ``progress`` counts up to the window's length."""
+        """The result, which is the same wherever it is computed.
+
+        ``progress`` counts up to the result's ``amount``, or to the window's length if it has none.
+        """
+
+
+def amount(window: Sized, result: Any) -> int:
+    """What progress counts when a window is done."""
+    return int(getattr(result, "amount", len(window)))
 
 
 class Team(Protocol):
     """Who does a task on windows."""
 
-    device: str | None  # where the workers run the model; None is the device of this process
+    @property
+    def device(self) -> str | None:
+        """Where the workers run the model; None is the device of this process."""
 
     def run(
         self, encoder: Encoder, task: Task[Window, Done], windows: Iterable[Window], ticker: Ticker
@@ -191,12 +201,13 @@ class _Worker:
         self.process = context.Process(target=_work, args=(model, task, other), daemon=True)
         self.process.start()
         other.close()  # only the worker's own end is left, so that its death ends the connection
-        self.waits, self.number, self.size = False, -1, 0
+        self.waits, self.number = False, -1
+        self.window: Sized = ()
         self.progress: Progress = lambda *_: None
 
     def give(self, number: int, window: Any, progress: Progress) -> None:
         """Let the waiting worker do a window."""
-        self.waits, self.number, self.size, self.progress = False, number, len(window), progress
+        self.waits, self.number, self.window, self.progress = False, number, window, progress
         try:
             self.connection.send(window)
         except OSError as error:
@@ -216,7 +227,7 @@ class _Worker:
         self.waits = True
         if message is None:
             return {}
-        self.progress(self.size, None, "")
+        self.progress(amount(self.window, message[0]), None, "")
         return {self.number: message[0]}
 
     def _death(self) -> LikewiseError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,21 @@ from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.similarity import MEASURES, unit
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
+from likewise.encoder.workers import Team, as_team
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Result, Table
 from likewise.search.calibration_store import ANY, Calibrated, Least
-from likewise.search.documents import Document, Item, Selection, documents, index_rows, keeps_origins, nearest_documents
+from likewise.search.documents import (
+    Document,
+    Item,
+    Selection,
+    documents,
+    hash_of,
+    index_rows,
+    keeps_origins,
+    nearest_documents,
+)
 from likewise.search.engines import Vectors, check_engine, inner_products
 from likewise.search.filters import Filter, described
 from likewise.search.folder import FolderStore, FolderWriter, IndexManifest, address_of, building, is_milvus
@@ -34,7 +44,7 @@ from likewise.search.milvus import MilvusStore, MilvusWriter
 from likewise.search.passages import PassageCutter, PassageSettings
 from likewise.search.ranker import Blocks, Corpus, Scores, block_rows
 from likewise.search.searcher import Searcher, encoder_ledgers
-from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error
+from likewise.search.segments import KnownRows, MemoryStore, MemoryWriter, StoredRows, closed_on_error
 
 log = logging.getLogger("likewise")
 POSTPROCESSING = "postprocessing"
@@ -140,15 +150,16 @@ class Index(Calibrated, Searcher):
     def build(
         cls, encoder: Encoder | Source, items: Iterable[Item], where: str | Path, settings: IndexSettings = USUAL, *,
         passages: PassageSettings | None = None, source: str = "", replace: bool = False, total: int | None = None,
-        progress: Progress | None = None,
+        progress: Progress | None = None, workers: int | Team = 1,
     ) -> Index:  # fmt: skip
         """Encode texts, plain or as (id, text) or (id, text, metadata), into a folder or a Milvus address.
 
         ``source`` names the texts: with the same name, a build that was cut short continues. An index that is there
         already raises UsageError, or with ``replace`` stays until the new one is whole; in Milvus it is dropped first.
+        Several ``workers``, processes or a cluster, make the same index as one.
         """
         encoder, settings = as_encoder(encoder), settings.with_passages(passages)
-        stored = settings.stored(encoder)
+        stored, team = settings.stored(encoder), as_team(workers)
         rows, ticker = documents(items, 1, keeps_origins(stored)), _ticker(stored, progress, total)
         if is_milvus(str(where)):
             if replace:
@@ -156,14 +167,14 @@ class Index(Calibrated, Searcher):
                     MilvusStore.drop(str(where))
             store = MilvusStore.create(str(where), stored | {"texts": source[:16]}, encoder.dimension)
             with closed_on_error(store), store.writer() as writer:
-                _write(encoder, rows, writer, stored, ticker)
+                _write(encoder, rows, writer, stored, ticker, team)
                 writer.commit()
             return cls(encoder, store)
         empty = IndexManifest(stored, encoder.dimension, settings.engine, settings.bits, source)
         with building(Path(where), empty, replace) as draft:
             if encoder.postprocessing is not None:
                 draft.attach(POSTPROCESSING, ".safetensors", encoder.postprocessing.to_bytes())
-            _write(encoder, rows, draft, stored, ticker)
+            _write(encoder, rows, draft, stored, ticker, team)
             draft.commit(progress)
         return cls(encoder, FolderStore.open(Path(where), verify=False))
 
@@ -305,7 +316,9 @@ class Index(Calibrated, Searcher):
             some = vectors[start : start + step]
             yield start, np.concatenate([np.empty((len(some), 0), np.float32), *(some @ part.T for part in parts)], 1)
 
-    def add(self, items: Iterable[Item], *, source: str = "", progress: Progress | None = None) -> None:
+    def add(
+        self, items: Iterable[Item], *, source: str = "", progress: Progress | None = None, workers: int | Team = 1
+    ) -> None:
         """Encode and add texts, as ``build`` takes them, all of them or none; texts that are there are skipped.
 
         The ids of plain texts continue the count of texts.
@@ -317,7 +330,7 @@ class Index(Calibrated, Searcher):
                 # A row that would be rejected must be found before the first is stored.
                 rows = iter(known := list(rows))
                 writer.missing_documents(known)
-            _write(self.encoder, rows, writer, stored, _ticker(stored, progress))
+            _write(self.encoder, rows, writer, stored, _ticker(stored, progress), as_team(workers))
             writer.commit()
         self.store = self.store.reopened()
 
@@ -382,24 +395,58 @@ def open_store(where: str | Path, verify: bool = True) -> AnyStore:
     return MilvusStore.open(address) if is_milvus(address) else FolderStore.open(Path(address), verify)
 
 
+@dataclass(frozen=True)
+class EncodedRows:
+    """The rows of a window, and how many of their texts were truncated."""
+
+    rows: StoredRows
+    truncated: int
+
+    @property
+    def amount(self) -> int:
+        """How many rows there are: a document may have several."""
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class EncodeDocuments:
+    """The task of a worker: cut a window's documents into passages, where the index has them, and encode those."""
+
+    stored: Mapping[str, Any]
+
+    def __call__(self, encoder: Encoder, window: Sequence[Document], progress: Progress | None) -> EncodedRows:
+        """The rows of all documents of a window."""
+        stored, cutter = self.stored, _cutter(encoder, self.stored)
+        rows = [row for document in window for row in index_rows(document, cutter)]
+        texts = [row.text for row in rows]
+        encoded = encoder.encode_with_stats(texts, prompt=stored["document_prompt"], progress=progress)
+        vectors = unit(encoded.vectors) if stored["similarity"] == "cosine" else encoded.vectors
+        if not np.isfinite(vectors).all():
+            raise ModelError(f"{encoder.name} gave vectors that are not numbers; load it with dtype float32")
+        origins = [row.origin for row in rows] if keeps_origins(stored) else None
+        return EncodedRows(StoredRows([row.id for row in rows], texts, vectors, origins), encoded.truncated)
+
+
 def _write(
-    encoder: Encoder, items: Iterator[Document], writer: Writer, stored: Mapping[str, Any], ticker: Ticker
+    encoder: Encoder, items: Iterator[Document], writer: Writer, stored: Mapping[str, Any], ticker: Ticker, team: Team
 ) -> None:
     """Encode what the writer does not have yet, window by window; a window holds all passages of its documents."""
-    cutter, truncated, total = _cutter(encoder, stored), 0, 0
-    with steady_memory():
-        for window in text_windows(items) if cutter is None else text_windows(items, PASSAGE_WINDOW):
-            wanted = writer.missing_documents(window)
+    begun, truncated, total = KnownRows(), 0, 0  # documents that workers have and the writer does not
+
+    def missing() -> Iterator[list[Document]]:
+        for window in text_windows(items, None if stored.get("passages") is None else PASSAGE_WINDOW):
+            wanted = begun.missing_documents(writer.missing_documents(window))
             ticker.add(len(window) - len(wanted))
-            rows = [row for document in wanted for row in index_rows(document, cutter)]
-            texts = [row.text for row in rows]
-            encoded = encoder.encode_with_stats(texts, prompt=stored["document_prompt"], progress=ticker.part())
-            vectors = unit(encoded.vectors) if stored["similarity"] == "cosine" else encoded.vectors
-            if not np.isfinite(vectors).all():
-                raise ModelError(f"{encoder.name} gave vectors that are not numbers; load it with dtype float32")
-            origins = [row.origin for row in rows] if keeps_origins(stored) else None
-            writer.append(StoredRows([row.id for row in rows], texts, vectors, origins))
-            truncated, total = truncated + encoded.truncated, total + len(texts)
+            begun.known |= {hash_of(one.id): one.content for one in wanted}
+            if wanted:
+                yield wanted
+
+    with steady_memory(), closing(team.run(encoder, EncodeDocuments(dict(stored)), missing(), ticker)) as stream:
+        for window, encoded in stream:
+            writer.append(encoded.rows)
+            for one in window:
+                del begun.known[hash_of(one.id)]
+            truncated, total = truncated + encoded.truncated, total + len(encoded.rows)
     ticker.close()
     report_truncation(truncated, total, encoder.tokenizer.limit, "; --passages keeps the whole of each text")
 

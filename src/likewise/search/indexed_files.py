@@ -15,6 +15,7 @@ from likewise.data import Dataset, SkippedRows, find_source, read_texts
 from likewise.data.folders import DocumentFolder
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.encoder import Source
+from likewise.encoder.workers import Team
 from likewise.errors import DamagedIndex, DataError, UsageError
 from likewise.progress import Progress, tracked
 from likewise.search.documents import hash_of
@@ -38,7 +39,7 @@ class IndexedFile:
 
 def index_file(
     encoder: Encoder | Source, source: Dataset, where: str | Path, settings: IndexSettings, *, replace: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | None = None, workers: int | Team = 1,
 ) -> IndexedFile:  # fmt: skip
     """Build the index of a file; the same call again continues where it stopped, or finds it done.
 
@@ -56,14 +57,17 @@ def index_file(
         )
     skipped, total = checked(source, progress)
     how: dict[str, Any] = {"source": name, "replace": replace, "total": total, "progress": progress}
+    how["workers"] = workers
     return IndexedFile(Index.build(encoder, source.stream(read_texts), where, settings, **how), skipped)
 
 
-def add_file(index: Index, source: Dataset, prefix: str = "", progress: Progress | None = None) -> SkippedRows:
+def add_file(
+    index: Index, source: Dataset, prefix: str = "", progress: Progress | None = None, workers: int | Team = 1
+) -> SkippedRows:
     """Add a file's texts to an index, all of them or none; the same call again continues where it stopped."""
     skipped, _ = checked(source, progress)
     items = ((prefix + row.id, row.text, row.meta) for row in source.stream(read_texts))
-    index.add(items, source=f"{prefix} {fingerprint(source)}", progress=progress)
+    index.add(items, source=f"{prefix} {fingerprint(source)}", progress=progress, workers=workers)
     return skipped
 
 
