@@ -25,7 +25,7 @@ LIST = Path(__file__).with_name("modules.md")
 PLACES = {
     "cli": 0.5, "server": 0.5, "train": 0.5, "attention": 0.1, "geometry": 0.38, "lint": 0.9, "search": 0.38,
     "evaluation": 0.68, "explain": 0.53, "encoder": 0.36, "data": 0.1, "grammar": 0.62, "results": 0.36,
-    "plotting": 0.24, "metrics": 0.48, "progress": 0.76, "storage": 0.1,
+    "plotting": 0.24, "metrics": 0.48, "progress": 0.76, "storage": 0.1, "cluster": 0.93,
 }  # fmt: skip
 """The place of each package in its row, from 0 to 1; entry points, and errors, which all import, are left out."""
 WIDTH, BOX, ROW = 700, (104, 34), 68

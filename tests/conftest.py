@@ -32,7 +32,8 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 MARKED_FIXTURES = {
     "data": {"shared_data", "shared_models", "e5_folder", "mpnet_folder"},
     "browser": {"chromium"},
-    "process": {"start_studio"},
+    "process": {"start_studio", "ray_nodes"},
+    "slow": {"ray_nodes"},
 }
 """Markers, and the fixtures that bring them."""
 

@@ -146,15 +146,14 @@ def _ray() -> Any:
 @contextmanager
 def _own_token() -> Iterator[None]:
     """A token of its own for a cluster on this machine; otherwise Ray would write one to the user's home."""
-    names = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
-    if any(name in os.environ for name in names):
+    if any(name in os.environ for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")):
         yield
         return
-    os.environ.update(zip(names, ("token", secrets.token_hex(32)), strict=True))
+    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     try:
         yield
     finally:
-        for name in names:
+        for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):  # Ray sets the mode
             os.environ.pop(name, None)
 
 

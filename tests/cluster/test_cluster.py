@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cluster.conftest import RayNodes
 from likewise.cluster import Cluster
 from likewise.data import Dataset
 from likewise.encoder import Encoder, forward
 from likewise.encoder.stream import Manifest, encode_file
+from likewise.encoder.windows import TextWindow, plain_windows
+from likewise.progress import Ticker
 from likewise.sample import sample_sentences
 from likewise.search import Index
 from likewise.search.index import IndexSettings
 from likewise.search.indexed_files import index_file
+from ray_nodes import RayNodes
 
+pytest_plugins = ("ray_nodes",)
+pytest.importorskip("ray", reason="Ray is not installed (extra: cluster)")
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 FILES = ("vectors.npy", "ids.jsonl", "manifest.json")
 TEXTS = 2000
@@ -90,8 +96,8 @@ def await_rows(folder: Path, least: int, process: subprocess.Popen[str]) -> None
     pytest.fail("no rows within a minute")
 
 
-def finish(process: subprocess.Popen[str]) -> str:
-    output, errors = process.communicate(timeout=180)
+def finish(process: subprocess.Popen[str], seconds: float = 180) -> str:
+    output, errors = process.communicate(timeout=seconds)
     assert process.returncode == 0, errors
     return output
 
@@ -160,3 +166,36 @@ def is_ours(number: int) -> bool:
         if number == os.getpid():
             return True
     return False
+
+
+@pytest.mark.nightly
+def test_twenty_thousand_texts(ray_nodes: RayNodes, minilm: Encoder, tmp_path: Path) -> None:
+    file = corpus(tmp_path / "texts.jsonl", 20_000)
+    options = ["--cluster", ray_nodes.address, "--threads", "1"]
+    words = ["encode", str(file), "--out", str(tmp_path / "team"), *options]
+    finish(command(ray_nodes, tmp_path, *words, window=1000), seconds=3000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forward, "WINDOW_TEXTS", 1000)
+        encode_file(Encoder.load("minilm", device="cpu", threads=1), Dataset(str(file)), tmp_path / "alone")
+    assert stored(tmp_path / "team") == stored(tmp_path / "alone")
+
+
+@dataclass(frozen=True)
+class PeakMemory:
+    """A task that encodes a window and returns the most memory that its process has had, in megabytes."""
+
+    def __call__(self, encoder: Encoder, window: TextWindow, progress: Any) -> float:
+        encoder.encode_with_stats(window.texts)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@pytest.mark.nightly
+def test_memory_of_a_worker_does_not_grow_with_the_input(tiny_folder: Path) -> None:
+    sentences = sample_sentences()
+    encoder, peaks = Encoder.load(str(tiny_folder), device="cpu", threads=1), {}
+    with Cluster("local", 2).connected() as cluster:
+        for texts in (5_000, 50_000):
+            items = ((str(row), f"{sentences[row % 300]} {row}") for row in range(texts))
+            stream = cluster.run(encoder, PeakMemory(), plain_windows(items, 0), Ticker(None))
+            peaks[texts] = max(peak for _, peak in stream)
+    assert peaks[50_000] < peaks[5_000] + 30, peaks

@@ -1,7 +1,11 @@
-"""Ray clusters for tests: nodes of one core each on this machine, ended by their process ids."""
+"""Ray clusters for tests: nodes of one core each on this machine, ended by their process ids.
+
+A plugin, as ``command_line`` is.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
@@ -17,12 +21,10 @@ from typing import IO
 
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed (extra: cluster)")
-
 HOST = "127.0.0.2"  # the loopback too; Ray replaces 127.0.0.1 by the address of the network
 SECONDS_TO_START = 60.0
 STORE_BYTES = 100_000_000
-SOURCES = Path(__file__).resolve().parents[2] / "src"
+SOURCES = Path(__file__).resolve().parents[1] / "src"
 
 
 def free_port() -> int:
@@ -40,10 +42,8 @@ class Node:
 
     def end(self) -> None:
         """End all its processes at once, as a loss of power would."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait(20)
         self.log.close()
 
@@ -96,7 +96,8 @@ class RayNodes:
 
 @pytest.fixture
 def ray_nodes() -> Iterator[RayNodes]:
-    """A Ray cluster of two nodes; mark the test with ``process`` and ``slow``."""
+    """A Ray cluster of two nodes; its tests are marked with ``process`` and ``slow``."""
+    pytest.importorskip("ray", reason="Ray is not installed (extra: cluster)")
     # Not tmp_path: the sockets in it have names of at most 107 characters.
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as place:
         nodes = RayNodes(Path(place))
