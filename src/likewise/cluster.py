@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from likewise.data.remote import Place
+from likewise.data.remote import AnyPath
 from likewise.encoder.encoder import Encoder
 from likewise.encoder.forward import steady_memory
 from likewise.encoder.workers import Done, Task, Window, WorkerModel, amount, in_order
@@ -82,9 +82,9 @@ class Cluster:
         except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise _unreachable(self.address, first_line(error)) from error
 
-    def reaches(self, place: Place) -> bool:
-        """Whether all workers read and write a place themselves: a URI always, a path if they are on this machine."""
-        return self.address == LOCAL or not isinstance(place, Path)
+    def reaches(self, path: AnyPath) -> bool:
+        """Whether workers read and write this themselves: a URI always, a path if they are on this machine."""
+        return self.address == LOCAL or not isinstance(path, Path)
 
     def options(self) -> dict[str, Any]:
         """What is asked of Ray for each worker."""
@@ -92,7 +92,7 @@ class Cluster:
         asked = {"num_cpus": self.threads, "num_gpus": self.gpus_per_worker, "max_restarts": 0}
         return asked | {"max_task_retries": 0, "scheduling_strategy": "SPREAD"}
 
-    def room(self, nodes: Iterable[dict[str, Any]]) -> int:
+    def capacity(self, nodes: Iterable[dict[str, Any]]) -> int:
         """How many workers fit on the nodes, as ``ray.nodes`` describes them."""
         options, total = self.options(), 0
         for node in nodes:
@@ -122,7 +122,7 @@ class Cluster:
     def _count(self) -> int:
         if self.workers is not None:
             return self.workers
-        found = self.room(_ray().nodes())
+        found = self.capacity(_ray().nodes())
         if not found:
             wanted = "a GPU" if self.gpus_per_worker else f"{self.threads} cores"
             cure = "give --workers to wait for nodes that are to come"

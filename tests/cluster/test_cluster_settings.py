@@ -11,7 +11,7 @@ import pytest
 
 from command_line import Run
 from likewise.cluster import Cluster
-from likewise.data.remote import place_of
+from likewise.data.remote import path_of
 from likewise.errors import MissingExtra, UsageError
 
 pytest_plugins = ("command_line",)
@@ -33,18 +33,18 @@ def test_a_worker_asks_for_its_cores_and_its_share_of_a_gpu() -> None:
 
 def test_as_many_workers_as_fit() -> None:
     nodes = [node(8, 2), node(3), node(16, 1, alive=False)]
-    assert Cluster(threads=1).room(nodes) == 11
-    assert Cluster(threads=2).room(nodes) == 5
-    assert Cluster(threads=1, gpus_per_worker=1).room(nodes) == 2
-    assert Cluster(threads=1, gpus_per_worker=0.5).room(nodes) == 4  # several models on one GPU
-    assert Cluster(threads=4, gpus_per_worker=0.5).room(nodes) == 2
+    assert Cluster(threads=1).capacity(nodes) == 11
+    assert Cluster(threads=2).capacity(nodes) == 5
+    assert Cluster(threads=1, gpus_per_worker=1).capacity(nodes) == 2
+    assert Cluster(threads=1, gpus_per_worker=0.5).capacity(nodes) == 4  # several models on one GPU
+    assert Cluster(threads=4, gpus_per_worker=0.5).capacity(nodes) == 2
 
 
 def test_workers_of_another_machine_reach_uris_only() -> None:
     for address, paths in (("local", True), ("10.0.0.1:6379", False)):
         cluster = Cluster(address)
         assert cluster.reaches(Path("a.csv")) == paths
-        assert cluster.reaches(place_of("s3://bucket/a.csv"))
+        assert cluster.reaches(path_of("s3://bucket/a.csv"))
 
 
 def test_a_wrong_address_is_one_line(run: Run, tmp_path: Path) -> None:

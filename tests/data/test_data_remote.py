@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from likewise.data import Cursor, Dataset, find_source, read_scored_pairs, read_texts
-from likewise.data.remote import RemotePath, place_of, write_whole
+from likewise.data.remote import RemotePath, path_of, write_atomically
 from likewise.data.rows import is_splittable
 from likewise.errors import DataError, MissingExtra
 
@@ -95,11 +95,11 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("uri", [False, True])
 def test_files_are_written_whole(uri: bool, tmp_path: Path) -> None:
-    place = place_of(f"file://{tmp_path}/new" if uri else tmp_path / "new")
+    place = path_of(f"file://{tmp_path}/new" if uri else tmp_path / "new")
     assert isinstance(place, RemotePath) == uri
     place.mkdir(parents=True, exist_ok=True)
     for data in (b"old", b"new"):
-        write_whole(place / "a.bin", data)
+        write_atomically(place / "a.bin", data)
     assert [path.name for path in place.iterdir()] == ["a.bin"]
     assert (tmp_path / "new" / "a.bin").read_bytes() == b"new" and (place / "a.bin").exists()
 

@@ -174,8 +174,8 @@ def test_unknown_suffix(read: Read, name: str, suffix: str) -> None:
 
 
 def test_a_binary_file_with_an_unknown_suffix_is_named(read: Read) -> None:
-    with pytest.raises(DataError, match=r"^a.parquet is a Parquet file, not text; give a .csv"):
-        read("a.parquet", b"PAR1\x15\x04")
+    with pytest.raises(DataError, match=r"^a.arrow is an Arrow file, not text; give a .csv"):
+        read("a.arrow", b"ARROW1\0\0")
 
 
 def message(path: Path) -> str:

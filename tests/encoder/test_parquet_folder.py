@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("likewise.encoder.parquet_folder.write_whole", full)
+    monkeypatch.setattr("likewise.encoder.parquet_folder.write_atomically", full)
     message = r"part-000000000000.parquet cannot be written \(No space left on device\); run the same command again"
     with pytest.raises(LikewiseError, match=message):
         encode_file(tiny, source, ParquetFolder(tmp_path / "full"))

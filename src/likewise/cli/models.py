@@ -124,14 +124,14 @@ def encode(
 
 def _layout(out: str, layout: str) -> Path | Layout:
     """Where the vectors go."""
-    from likewise.data.remote import is_uri, place_of
+    from likewise.data.remote import is_uri, path_of
 
     if layout not in ("npy", "parquet"):
         raise UsageError(f"unknown format {layout!r}; choose from npy, parquet")
     if layout == "parquet":
         from likewise.encoder.parquet_folder import ParquetFolder
 
-        return ParquetFolder(place_of(out))
+        return ParquetFolder(path_of(out))
     if is_uri(out):
         raise UsageError("vectors.npy needs a folder on a disk; give --format parquet, or a path as --out")
     return Path(out)

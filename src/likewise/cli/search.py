@@ -341,12 +341,12 @@ def _check_modes(file: str | None, out: Path | None, store: str | None, modes: d
 
 
 def _export(where: str, parquet: str) -> None:
-    from likewise.data.remote import place_of
+    from likewise.data.remote import path_of
     from likewise.search.export import export_parquet
     from likewise.search.index import open_store
 
     with open_store(where) as store, progress_bar() as progress:
-        done = export_parquet(store, place_of(parquet), progress)
+        done = export_parquet(store, path_of(parquet), progress)
     notice(f"{done.rows} rows as Parquet in {parquet}")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeVar
 
-from likewise.data.remote import Place
+from likewise.data.remote import AnyPath
 from likewise.data.rows import BadRow, Location, OnBad, Row, SkippedRows, is_text_pair, rows, shown, suffix_of
 from likewise.errors import DataError
 
@@ -227,7 +227,7 @@ class RoleFinder:
     Each row of JSON brings its own names, so a missing column makes a bad row there, not a bad file.
     """
 
-    def __init__(self, path: Place, file: str, wanted: Sequence[str], columns: Columns) -> None:
+    def __init__(self, path: AnyPath, file: str, wanted: Sequence[str], columns: Columns) -> None:
         self.file, self.wanted, self.columns = file, wanted, columns
         self.own_names = suffix_of(path) in (".jsonl", ".ndjson")
         self.is_table = suffix_of(path) in (".csv", ".tsv") and path.is_file()
@@ -286,7 +286,7 @@ ReadRows = Callable[[Any, str, OnBad], Iterator[Row]]
 
 
 def read_examples(
-    path: Place, finder: RoleFinder, build: Callable[[Record], Item], on_bad: OnBad | None, read: ReadRows = rows
+    path: AnyPath, finder: RoleFinder, build: Callable[[Record], Item], on_bad: OnBad | None, read: ReadRows = rows
 ) -> Iterator[Item]:
     """The examples of the good rows. The first is read at the call, so that a wrong file raises there."""
     skipped = SkippedRows()

@@ -115,20 +115,20 @@ class RemotePath:
             raise DataError(f"{self.uri} cannot be reached ({first_line(error)}); check the URI") from error
 
 
-Place = Path | RemotePath
+AnyPath = Path | RemotePath
 
 
-def place_of(name: str | Path) -> Place:
+def path_of(name: str | Path) -> AnyPath:
     """The file or folder of a path or a URI, which need not exist."""
     return RemotePath(str(name)) if is_uri(name) else Path(name)
 
 
-def write_whole(place: Place, data: bytes) -> None:
+def write_atomically(path: AnyPath, data: bytes) -> None:
     """Write a file whole or not at all, synced on a local disk; drafts have hidden names, which engines ignore."""
-    if isinstance(place, Path):
-        draft = place.with_name(f".{place.name}")
-        atomic_write(draft, lambda path: path.write_bytes(data), unique=True)
-        os.replace(draft, place)
-        sync(place.parent)
+    if isinstance(path, Path):
+        draft = path.with_name(f".{path.name}")
+        atomic_write(draft, lambda one: one.write_bytes(data), unique=True)
+        os.replace(draft, path)
+        sync(path.parent)
     else:
-        place.write_bytes(data)
+        path.write_bytes(data)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from likewise.data.remote import Place, RemotePath, arrow, is_uri
+from likewise.data.remote import AnyPath, RemotePath, arrow, is_uri
 from likewise.errors import DataError, first_line
 from likewise.sample import SAMPLES
 from likewise.storage import user_cache
@@ -122,7 +122,7 @@ class Cursor:
         return replace(self)
 
 
-def text_lines(path: Place, file: str, newline: str = "\n", cursor: Cursor | None = None) -> Iterator[str]:
+def text_lines(path: AnyPath, file: str, newline: str = "\n", cursor: Cursor | None = None) -> Iterator[str]:
     """Yield a file's lines with their line ends, from a cursor on; bytes that are not UTF-8 become lone surrogates.
 
     ``file`` is the name that errors show, ``newline`` is that of ``open``.
@@ -140,14 +140,14 @@ def text_lines(path: Place, file: str, newline: str = "\n", cursor: Cursor | Non
                 yield line
 
 
-def check_text(path: Place, file: str) -> None:
+def check_text(path: AnyPath, file: str) -> None:
     """Rejects a file that cannot be opened or does not begin as text."""
     with _opened(path, file):
         pass
 
 
 @contextmanager
-def _opened(path: Place, file: str) -> Iterator[io.BufferedReader[Any]]:
+def _opened(path: AnyPath, file: str) -> Iterator[io.BufferedReader[Any]]:
     """The file's bytes, unpacked; every failure to open or read it becomes a DataError."""
     location = Location(file)
     if path.is_fifo():
@@ -170,7 +170,7 @@ def _opened(path: Place, file: str) -> Iterator[io.BufferedReader[Any]]:
         raise location.error(f"cannot be read ({error.strerror or error}); check the disk and the path") from None
 
 
-def _buffered(path: Place) -> io.BufferedReader[Any]:
+def _buffered(path: AnyPath) -> io.BufferedReader[Any]:
     return path.open("rb") if isinstance(path, Path) else io.BufferedReader(path.open())
 
 
@@ -232,12 +232,12 @@ class Row:
 Fields = tuple[int, list[str] | DataError]  # A line number with the fields that start there, or with the error
 
 
-def suffix_of(path: Place) -> str:
+def suffix_of(path: AnyPath) -> str:
     """The suffix that names the format, without ``.gz`` and in lower case."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def rows(path: Place, file: str, report: OnBad, cursor: Cursor | None = None) -> Iterator[Row]:
+def rows(path: AnyPath, file: str, report: OnBad, cursor: Cursor | None = None) -> Iterator[Row]:
     """Yield a file's rows, from a cursor on; bad ones go to ``report``, and a file without any row is an error.
 
     ``file`` is the name that errors show.
@@ -263,21 +263,21 @@ Values = Mapping[str, object] | DataError  # The values by column, or the error
 Parsed = Iterator[tuple[int, Values]]  # The line number and the values of each row
 
 
-def csv_rows(path: Place, file: str, cursor: Cursor) -> Parsed:
+def csv_rows(path: AnyPath, file: str, cursor: Cursor) -> Parsed:
     """Comma-separated values with a header, standard quoting, line breaks inside quotes."""
     # The limit belongs to the whole process, so it is only raised.
     csv.field_size_limit(max(csv.field_size_limit(), FIELD_CHARACTERS))
     return _headed(_csv_records(text_lines(path, file, "", cursor), file, cursor), file, cursor)
 
 
-def tsv_rows(path: Place, file: str, cursor: Cursor) -> Parsed:
+def tsv_rows(path: AnyPath, file: str, cursor: Cursor) -> Parsed:
     """Tab-separated values with a header and no quoting: STS files are full of stray quotes."""
     lines = enumerate(text_lines(path, file, cursor=cursor), start=cursor.lines + 1)
     records: Iterator[Fields] = ((line, _content(text).split("\t")) for line, text in lines if _content(text))
     return _headed(records, file, cursor)
 
 
-def line_rows(path: Place, file: str, cursor: Cursor) -> Parsed:
+def line_rows(path: AnyPath, file: str, cursor: Cursor) -> Parsed:
     """A text per line, or a JSON value: an object, a string (a text), or a list of two strings (a pair)."""
     is_plain = suffix_of(path) == ".txt"
     for line, text in enumerate(text_lines(path, file, cursor=cursor), start=cursor.lines + 1):
@@ -287,7 +287,7 @@ def line_rows(path: Place, file: str, cursor: Cursor) -> Parsed:
             yield line, _foreign_bytes([text], location) or values
 
 
-def parquet_rows(path: Place, file: str, cursor: Cursor) -> Parsed:
+def parquet_rows(path: AnyPath, file: str, cursor: Cursor) -> Parsed:
     """The rows of a Parquet file; a value that JSON does not have, such as a date, is a text."""
     with _opened_parquet(path, file) as parquet:
         done, before = 0, cursor.rows
@@ -304,7 +304,7 @@ def parquet_rows(path: Place, file: str, cursor: Cursor) -> Parsed:
 
 
 @contextmanager
-def _opened_parquet(path: Place, file: str) -> Iterator[Any]:
+def _opened_parquet(path: AnyPath, file: str) -> Iterator[Any]:
     """The file as pyarrow reads it; every failure to open or read it becomes a DataError."""
     library, location = arrow("pyarrow"), Location(file)
     try:
@@ -322,7 +322,7 @@ def _plain(value: object) -> object:
 
 
 LINES = dict.fromkeys((".jsonl", ".ndjson", ".txt"), line_rows)
-FORMATS: dict[str, Callable[[Place, str, Cursor], Parsed]] = {
+FORMATS: dict[str, Callable[[AnyPath, str, Cursor], Parsed]] = {
     ".csv": csv_rows,
     ".tsv": tsv_rows,
     **LINES,
@@ -330,7 +330,7 @@ FORMATS: dict[str, Callable[[Place, str, Cursor], Parsed]] = {
 }
 
 
-def is_splittable(path: Place) -> bool:
+def is_splittable(path: AnyPath) -> bool:
     """Whether a reader can begin in the middle of the file: it is one, and it is not gzipped.
 
     >>> is_splittable(Path("texts.csv.gz"))
@@ -472,6 +472,6 @@ def locate(name: str | Path, data_dir: Path | None = None) -> Path:
     )
 
 
-def find_source(name: str | Path, data_dir: Path | None = None) -> Place:
+def find_source(name: str | Path, data_dir: Path | None = None) -> AnyPath:
     """What is behind a URI, or what ``locate`` finds."""
     return RemotePath(str(name)) if is_uri(name) else locate(name, data_dir)

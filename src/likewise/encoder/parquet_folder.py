@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.data.remote import Place, arrow, write_whole
+from likewise.data.remote import AnyPath, arrow, write_atomically
 from likewise.encoder.encoder import Encoder
 from likewise.encoder.stream import Append, Manifest, Shard
 from likewise.encoder.windows import TextWindow
@@ -36,10 +36,10 @@ class Receipt:
 
 @dataclass(frozen=True)
 class WriteShard:
-    """The task of a worker: encode a window and write its shard, or return it if ``place`` is None."""
+    """The task of a worker: encode a window and write its shard, or return it if ``path`` is None."""
 
     prompt: str
-    place: Place | None
+    path: AnyPath | None
 
     def __call__(self, encoder: Encoder, window: TextWindow, progress: Progress | None) -> Receipt:
         """The receipt of a shard with the columns id and vector."""
@@ -48,9 +48,9 @@ class WriteShard:
         data = parquet_bytes({"id": ids, "vector": vector_column(encoded.vectors)})
         name = f"part-{window.first:012d}.parquet"
         shard = {"file": name, "rows": len(window), "sha256": hashlib.sha256(data).hexdigest()}
-        if self.place is None:
+        if self.path is None:
             return Receipt(shard, encoded.truncated, data)
-        write_file(self.place / name, data)
+        write_file(self.path / name, data)
         return Receipt(shard, encoded.truncated)
 
 
@@ -60,13 +60,13 @@ class ParquetFolder:
     prefix = PREFIX
     seconds_between_commits = 2.0  # the manifest grows with the shards
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, path: AnyPath) -> None:
         arrow("parquet")  # a missing extra is an error before hours of work
-        self.place, self.own = place, {"layout": "parquet"}
+        self.path, self.own = path, {"layout": "parquet"}
 
     def task(self, prompt: str, team: Team) -> WriteShard:
         """Workers write the shards, or this process does if they do not reach the folder."""
-        return WriteShard(prompt, self.place if team.reaches(self.place) else None)
+        return WriteShard(prompt, self.path if team.reaches(self.path) else None)
 
     @contextmanager
     def writing(self, done: Manifest) -> Iterator[Append]:  # noqa: ARG002
@@ -75,18 +75,18 @@ class ParquetFolder:
 
     def _append(self, window: TextWindow, receipt: Receipt, done: Manifest) -> Manifest:
         if receipt.data is not None:
-            write_file(self.place / receipt.shard["file"], receipt.data)
+            write_file(self.path / receipt.shard["file"], receipt.data)
         rows, truncated = done.rows + len(window), done.truncated + receipt.truncated
         return replace(done, rows=rows, truncated=truncated, shards=(*done.shards, receipt.shard))
 
 
-def write_file(place: Place, data: bytes) -> None:
+def write_file(path: AnyPath, data: bytes) -> None:
     """Write a file whole, or say in one line why not."""
     try:
-        write_whole(place, data)
+        write_atomically(path, data)
     except OSError as error:
         flaw = first_line(error) if error.strerror is None else error.strerror
-        raise LikewiseError(f"{place} cannot be written ({flaw}); run the same command again to go on") from error
+        raise LikewiseError(f"{path} cannot be written ({flaw}); run the same command again to go on") from error
 
 
 def vector_column(vectors: NDArray[np.float32]) -> Any:

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from likewise.data import Dataset, SkippedRows, read_texts
-from likewise.data.remote import Place, write_whole
+from likewise.data.remote import AnyPath, write_atomically
 from likewise.encoder import forward
 from likewise.encoder.encoder import Encoded, Encoder
 from likewise.encoder.forward import TOKEN_BUDGET, IdAndText, steady_memory
@@ -57,13 +57,13 @@ class Manifest:
     complete: bool = False
     shards: tuple[Shard, ...] = ()  # the files of a folder that keeps vectors in several
 
-    def write(self, folder: Place, name: str = MANIFEST) -> None:
+    def write(self, folder: AnyPath, name: str = MANIFEST) -> None:
         """Commit: the folder holds the old manifest or the new one, never half of one."""
         values = {key: value for key, value in vars(self).items() if key != "shards" or value}
-        write_whole(folder / name, json.dumps(values, indent=1, ensure_ascii=False).encode())
+        write_atomically(folder / name, json.dumps(values, indent=1, ensure_ascii=False).encode())
 
     @classmethod
-    def read(cls, folder: Place, name: str = MANIFEST) -> Manifest | None:
+    def read(cls, folder: AnyPath, name: str = MANIFEST) -> Manifest | None:
         """The folder's manifest, or None if it has none."""
         path = folder / name
         if not path.exists():
@@ -79,7 +79,7 @@ class Manifest:
 class Layout(Protocol):
     """How a folder keeps vectors."""
 
-    place: Place
+    path: AnyPath
     own: dict[str, Any]  # settings that it adds to the manifest
     prefix: str  # of the names of all files but those with vectors
     seconds_between_commits: float
@@ -121,13 +121,13 @@ def _encoded(
     team: Team,
 ) -> Manifest:
     layout = ArrayFolder(folder) if isinstance(folder, Path) else folder
-    place = layout.place
+    path = layout.path
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{place} cannot be made ({error.strerror or error}); give another --out") from error
+        raise UsageError(f"{path} cannot be made ({error.strerror or error}); give another --out") from error
     cure = "wait for it or give another --out"
-    with only_writer(place / ".lock", place, cure) if isinstance(place, Path) else nullcontext():
+    with only_writer(path / ".lock", path, cure) if isinstance(path, Path) else nullcontext():
         prompt = encoder.modules_config.prompt_for(None) if prompt is None else prompt
         done = _begun(encoder, layout, prompt, team)
         with steady_memory():
@@ -149,7 +149,7 @@ def open_vectors(folder: Path) -> tuple[NDArray[np.float32], list[str]]:
 def _begun(encoder: Encoder, layout: Layout, prompt: str, team: Team) -> Manifest:
     """The manifest to resume from: the folder's own, if its settings are the same, or a new one."""
     # Everything that the bytes of a vector depend on, besides its text.
-    folder = layout.place
+    folder = layout.path
     settings = identity(encoder) | {
         "format": FORMAT,
         "device": team.device or encoder.device.type,
@@ -174,7 +174,7 @@ def _begun(encoder: Encoder, layout: Layout, prompt: str, team: Team) -> Manifes
             cure = "use the same settings or give another --out"
             raise UsageError(f"{folder} was begun with {key} {former!r}, not {value!r}; {cure}")
     if encoder.postprocessing is not None:
-        write_whole(folder / (layout.prefix + POSTPROCESSING), encoder.postprocessing.to_bytes())
+        write_atomically(folder / (layout.prefix + POSTPROCESSING), encoder.postprocessing.to_bytes())
     return found
 
 
@@ -192,7 +192,7 @@ def _resume(
     first = list(islice(windows, 1))
     if done.complete and first:
         done = replace(done, complete=False)
-        done.write(layout.place, name)
+        done.write(layout.path, name)
     stream = team.run(encoder, layout.task(done.settings["prompt"], team), chain(first, windows), ticker)
     last = -float("inf")
     with closing(stream), layout.writing(done) as append:
@@ -201,9 +201,9 @@ def _resume(
             done = replace(append(window, result, done), texts_sha256=digest.hexdigest())
             if time.monotonic() - last >= layout.seconds_between_commits:
                 last = time.monotonic()
-                done.write(layout.place, name)
+                done.write(layout.path, name)
     done = replace(done, complete=True)
-    done.write(layout.place, name)
+    done.write(layout.path, name)
     ticker.close()
     report_truncation(done.truncated, done.rows, encoder.tokenizer.limit)
     return done
@@ -226,7 +226,7 @@ class ArrayFolder:
     prefix, seconds_between_commits = "", 0.0
 
     def __init__(self, folder: Path) -> None:
-        self.place: Place = folder
+        self.path: AnyPath = folder
         self.folder, self.own = folder, dict[str, Any]()
 
     def task(self, prompt: str, team: Team) -> EncodeTexts:  # noqa: ARG002
@@ -298,7 +298,7 @@ def _header(rows: int, dimension: int) -> bytes:
 class EncodedFile:
     """The result of ``encode_file``: the folder's manifest and the bad rows that were skipped."""
 
-    folder: Place
+    folder: AnyPath
     manifest: Manifest
     skipped: SkippedRows
 
@@ -326,7 +326,7 @@ def encode_file(
     total = sum(1 for _ in tracked(source.stream(read_texts, skipped), progress, note="rows checked"))
     ticker = Ticker(progress, total, "texts")
     manifest = _encoded(encoder, file_stream(source, team), folder, prompt, ticker, team)
-    return EncodedFile(folder if isinstance(folder, Path) else folder.place, manifest, skipped)
+    return EncodedFile(folder if isinstance(folder, Path) else folder.path, manifest, skipped)
 
 
 def fit_on_file(

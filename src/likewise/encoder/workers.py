@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from likewise.data.remote import Place
+from likewise.data.remote import AnyPath
 from likewise.encoder.encoder import Encoder
 from likewise.encoder.forward import steady_memory
 from likewise.encoder.postprocessing import PostProcessing
@@ -66,7 +66,7 @@ class Team(Protocol):
     ) -> Generator[tuple[Window, Done]]:
         """Each window with the task's result, in order; windows are taken from the stream only when needed."""
 
-    def reaches(self, place: Place) -> bool:
+    def reaches(self, path: AnyPath) -> bool:
         """Whether all workers read and write this file or folder themselves."""
 
 
@@ -138,7 +138,7 @@ class Processes:
             for window in chain(first, stream):
                 yield window, task(encoder, window, ticker.part())
 
-    def reaches(self, place: Place) -> bool:  # noqa: ARG002
+    def reaches(self, path: AnyPath) -> bool:  # noqa: ARG002
         """All processes see the same disk."""
         return True
 

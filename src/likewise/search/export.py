@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data.remote import Place, arrow
+from likewise.data.remote import AnyPath, arrow
 from likewise.encoder.parquet_folder import PREFIX, parquet_bytes, vector_column, write_file
 from likewise.encoder.stream import MANIFEST, Manifest
 from likewise.errors import UsageError
@@ -23,28 +23,28 @@ OWN_FILES = ("part-*", PREFIX + MANIFEST, ".*")
 TYPES = {"number": "float64", "text": "string", "boolean": "bool"}
 
 
-def export_parquet(store: AnyStore, place: Place, progress: Progress | None = None) -> Manifest:
+def export_parquet(store: AnyStore, path: AnyPath, progress: Progress | None = None) -> Manifest:
     """Write the rows of an index in order; the manifest, which lists all shards, is written last."""
     arrow("parquet")
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        others = sorted(path.name for path in place.iterdir() if not any(fnmatch(path.name, own) for own in OWN_FILES))
+        path.mkdir(parents=True, exist_ok=True)
+        others = sorted(one.name for one in path.iterdir() if not any(fnmatch(one.name, own) for own in OWN_FILES))
     except OSError as error:
-        raise UsageError(f"{place} cannot be made ({error.strerror or error}); give another --parquet") from error
+        raise UsageError(f"{path} cannot be made ({error.strerror or error}); give another --parquet") from error
     if others:
-        raise UsageError(f"{place} already holds {others[0]}; give a new or empty folder as --parquet")
+        raise UsageError(f"{path} already holds {others[0]}; give a new or empty folder as --parquet")
     ticker, rows, shards = Ticker(progress, len(store), "rows exported"), 0, list[dict[str, Any]]()
     columns = store.columns if store.has_origins else {}
     for part in _shards(store):
         data = parquet_bytes(_columns(part, columns, store.settings))
         name = f"part-{rows:012d}.parquet"
-        write_file(place / name, data)
+        write_file(path / name, data)
         shards.append({"file": name, "rows": len(part), "sha256": hashlib.sha256(data).hexdigest()})
         rows += len(part)
         ticker.add(len(part))
     settings = dict(store.settings) | {"layout": "index"}
     done = Manifest(settings, settings["dimension"], rows=rows, complete=True, shards=tuple(shards))
-    done.write(place, PREFIX + MANIFEST)
+    done.write(path, PREFIX + MANIFEST)
     ticker.close()
     return done
 
