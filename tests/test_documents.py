@@ -118,6 +118,7 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if RESULTS not in path.parents], ids=name_of)
 def test_document_runs(path: Path, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = path.read_text(encoding="utf-8")

@@ -474,4 +474,4 @@ def locate(name: str | Path, data_dir: Path | None = None) -> Path:
 
 def find_source(name: str | Path, data_dir: Path | None = None) -> AnyPath:
     """What is behind a URI, or what ``locate`` finds."""
-    return RemotePath(str(name)) if is_uri(name) else locate(name, data_dir)
+    return RemotePath(str(name)) if "://" in str(name) and is_uri(name) else locate(name, data_dir)
