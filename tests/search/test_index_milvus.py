@@ -20,11 +20,12 @@ from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.sample import sample_sentences
-from likewise.search import Index, IndexSettings, milvus
+from likewise.search import Index, IndexSettings
 from likewise.search.baselines import RankedCorpus, stored_corpus
 from likewise.search.indexed_files import index_file
-from likewise.search.milvus_address import _USERS
 from likewise.search.searcher import explained_search
+from likewise.search.stores import milvus
+from likewise.search.stores.milvus import _USERS
 
 pytest_plugins = ("command_line",)
 
@@ -39,13 +40,13 @@ def connections(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[lis
     monkeypatch.setenv("LIKEWISE_CACHE", str(tmp_path / "cache"))
     opened: list[Any] = []
 
-    class Counted(milvus.Connection):
+    class Counted(milvus.MilvusConnection):
         def __init__(self, where: Any) -> None:
             self._client = None
             super().__init__(where)
             opened.append(self)
 
-    monkeypatch.setattr(milvus, "Connection", Counted)
+    monkeypatch.setattr(milvus.MilvusStore, "connection_type", Counted)
     yield opened
     for one in opened:
         one.close()

@@ -19,10 +19,10 @@ pytest.importorskip("milvus_lite")
 
 from likewise.errors import DataError, MissingExtra, UsageError
 from likewise.search.engines import Vectors
-from likewise.search.folder import is_milvus
-from likewise.search.milvus import MilvusStore
-from likewise.search.milvus_address import BATCH_ROWS, Address, batches, id_of, key_of
-from likewise.search.segments import StoredRows
+from likewise.search.stores import StoredRows
+from likewise.search.stores.address import Address, has_scheme
+from likewise.search.stores.milvus import MilvusStore
+from likewise.search.stores.server_rows import BATCH_ROWS, batches, id_of, key_of
 
 SETTINGS = {"model": "tiny", "prompts": {"query": "find: ü\n"}, "max_tokens": 128, "layers": (1, 2)}
 DIMENSION = 8
@@ -95,7 +95,7 @@ def server(tmp_path: Path) -> Iterator[str]:
 
 def in_another_process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     head = "import os, signal, sys\nimport numpy as np\nfrom likewise.errors import LikewiseError\n"
-    head += "from likewise.search.milvus import MilvusStore\nfrom likewise.search.segments import StoredRows\n"
+    head += "from likewise.search.stores.milvus import MilvusStore\nfrom likewise.search.stores import StoredRows\n"
     return subprocess.run([sys.executable, "-c", head + code, *arguments], capture_output=True, text=True, timeout=60)
 
 
@@ -107,7 +107,7 @@ def test_addresses() -> None:
     assert Address.parse("milvus:x.db#news").collection == "news"
     assert Address.parse("milvus:x.db").file == Address.parse("milvus:y/../x.db").file == Path.cwd() / "x.db"
     assert Address.parse("milvus://[::1]:19530/news").uri == "http://[::1]:19530"
-    assert is_milvus("milvus:x.db") and is_milvus("milvus://h:1/c") and not is_milvus("folder/milvus")
+    assert has_scheme("milvus:x.db") and has_scheme("milvus://h:1/c") and not has_scheme("folder/milvus")
 
 
 @pytest.mark.parametrize(
@@ -495,5 +495,5 @@ def test_recall_counts_what_is_missed(server: str, monkeypatch: pytest.MonkeyPat
 
 def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pymilvus", None)
-    with pytest.raises(MissingExtra, match=r"likewise\[search\]"):
+    with pytest.raises(MissingExtra, match=r"likewise\[milvus\]"):
         MilvusStore.open("milvus://host:1/news")

@@ -25,14 +25,13 @@ from likewise.errors import DamagedIndex, DataError, UsageError, first_line
 from likewise.progress import Progress
 from likewise.search.engines import Engine, Plan, StackedVectors, built, faiss
 from likewise.search.ranker import Rows
-from likewise.search.segments import KnownRows, Segment, SegmentStore, StoredRows, check_files, synced_checksum
+from likewise.search.stores.segments import Segment, SegmentStore, check_files, synced_checksum
+from likewise.search.stores.store import KnownRows, StoredRows
 from likewise.storage import only_writer, sync, write_text
 
 Labels = NDArray[np.uint64]
 FORMAT = 1
 MANIFEST, UNFINISHED, LOCK, CALIBRATION = "index.json", "building.json", ".lock", "calibration.json"
-SCHEME, POINTER = "milvus:", "store.json"
-"""How addresses of Milvus begin; the file of a folder that only says in which Milvus collection its index is."""
 STALE_SHARE = 0.2  # An engine with more deleted rows than this share is built anew
 OPENING_TRIES = 5  # A writer may remove old files after a manifest is read and before its files are opened
 LARGEST_SEGMENT = 65536
@@ -257,7 +256,7 @@ class FolderWriter(KnownRows):
     segments: list[Segment]
 
     def __post_init__(self) -> None:
-        super().__init__(self.segments)
+        super().__init__(segment.keys for segment in self.segments)
 
     @classmethod
     def begun(cls, folder: Path, present: IndexManifest | None, start: IndexManifest, change: str) -> FolderWriter:
@@ -282,7 +281,7 @@ class FolderWriter(KnownRows):
         if not len(rows):
             return
         segment = Segment.of(rows)
-        self._remember(segment)
+        self._remember(segment.keys)
         entries = list(self.draft.segments)
         # As in a binary counter, each row is written again only log(n) times.
         while entries and entries[-1].rows <= len(segment) and entries[-1].rows + len(segment) <= LARGEST_SEGMENT:
@@ -396,32 +395,3 @@ def _draft(folder: Path) -> IndexManifest | None:
         return found
     except (DataError, FileNotFoundError):
         return None
-
-
-def is_milvus(address: str) -> bool:
-    """Whether an address of a store names Milvus."""
-    return address.startswith(SCHEME)
-
-
-def address_of(folder: str | Path | None, store: str | None = None) -> str:
-    """The address of an index: Milvus, given or named in the folder's pointer, or the folder itself."""
-    if store is not None:
-        if not is_milvus(store):
-            raise UsageError(f"unknown store {store!r}; give milvus://HOST:PORT/COLLECTION or milvus:FILE.db")
-        return store
-    path = Path(str(folder)) / POINTER
-    if folder is None or is_milvus(str(folder)) or not path.is_file():
-        return str(folder)
-    try:
-        store = json.loads(path.read_text(encoding="utf-8"))["store"]
-        if isinstance(store, str) and is_milvus(store):
-            return store
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise DataError(f"{path} is damaged; give the store itself, or point to it again with likewise index --store")
-
-
-def check_pointer(folder: Path) -> None:
-    """Rejects a pointer in a folder that is an index itself."""
-    if (folder / MANIFEST).exists() or (folder / UNFINISHED).exists():
-        raise UsageError(f"{folder} already holds an index of its own; give another --out")
