@@ -33,7 +33,8 @@ HOSTILE = [
 ]  # fmt: skip
 FILTERS = [
     "year >= 2020", "year == 2021", "year == 2021.0", "lang == 'de'", "lang != 'de'", "not (lang == 'de')", "draft",
-    "not draft", "lang in ['de', 'en']", "lang in []", "lang not in ['de']", "year < 2020 or lang == 'en'", "lang < 'e'",
+    "not draft", "lang in ['de', 'en']", "lang in []", "lang not in ['de']", "year < 2020 or lang == 'en'",
+    "lang < 'e'",
     "year == null", "year != null and draft != true", "note == 'it\\'s \"x\"'", "`a b.c` == 1", "mixed == 'x'",
     "mixed == 1", "mixed >= 'a'", "year > 2019 and (lang == 'de' or not draft)", "lang == '%s'", "year in [2020, 1.5]",
     "note == '日本'", "note >= '日'",
@@ -64,9 +65,7 @@ class FolderTarget:
         self.folder = folder
 
     @contextmanager
-    def building(
-        self, settings: Mapping[str, Any], dimension: int = DIMENSION, replace: bool = False
-    ) -> Iterator[Any]:
+    def building(self, settings: Mapping[str, Any], dimension: int = DIMENSION, replace: bool = False) -> Iterator[Any]:
         with building(self.folder, IndexManifest(dict(settings), dimension, source="x"), replace) as writer:
             yield writer
 
@@ -83,9 +82,7 @@ class ServerTarget:
         self.holds_zero = not address.startswith("postgresql:")
 
     @contextmanager
-    def building(
-        self, settings: Mapping[str, Any], dimension: int = DIMENSION, replace: bool = False
-    ) -> Iterator[Any]:
+    def building(self, settings: Mapping[str, Any], dimension: int = DIMENSION, replace: bool = False) -> Iterator[Any]:
         made = server_store(self.address)
         with made.create(self.address, settings, dimension, replace) as store, store.writer() as writer:
             yield writer
@@ -100,8 +97,13 @@ def rows_of(count: int, seed: int = 0, prefix: str = "d", dimension: int = DIMEN
 
 
 def part(rows: StoredRows, chosen: slice) -> StoredRows:
-    origins = None if rows.origins is None else rows.origins[chosen]
-    return StoredRows(rows.ids[chosen], rows.texts[chosen], rows.vectors[chosen], origins)
+    return taken(rows, range(len(rows))[chosen])
+
+
+def taken(rows: StoredRows, chosen: Sequence[int]) -> StoredRows:
+    origins = None if rows.origins is None else [rows.origins[i] for i in chosen]
+    ids, texts = [rows.ids[i] for i in chosen], [rows.texts[i] for i in chosen]
+    return StoredRows(ids, texts, rows.vectors[list(chosen)], origins)
 
 
 def fill(target: Target, rows: StoredRows, settings: Mapping[str, Any] = PLAIN, replace: bool = False) -> None:
@@ -113,13 +115,15 @@ def fill(target: Target, rows: StoredRows, settings: Mapping[str, Any] = PLAIN, 
 def write(writer: Any, rows: StoredRows) -> int:
     """Append what is missing; returns how many rows."""
     if rows.origins is None:
-        wanted = {one.id for one in writer.missing_documents([Document(*row) for row in zip(rows.ids, rows.texts)])}
+        wanted = {one.id for one in writer.missing_documents([Document(*row) for row in pairs(rows)])}
     else:
         contents = {name: origin.content for name, origin in zip(rows.ids, rows.origins, strict=True)}
         wanted = {list(contents)[i] for i in writer.missing_contents(list(contents), list(contents.values()))}
     chosen = [i for i, name in enumerate(rows.ids) if name in wanted]
     origins = None if rows.origins is None else [rows.origins[i] for i in chosen]
-    writer.append(StoredRows([rows.ids[i] for i in chosen], [rows.texts[i] for i in chosen], rows.vectors[chosen], origins))
+    writer.append(
+        StoredRows([rows.ids[i] for i in chosen], [rows.texts[i] for i in chosen], rows.vectors[chosen], origins)
+    )
     return len(chosen)
 
 
@@ -166,7 +170,9 @@ def cut_rows(count: int, seed: int = 0) -> StoredRows:
     """Documents of one to three passages, with metadata."""
     rows: list[IndexRow] = []
     for i in range(count):
-        document = Document(f"d{i}", "".join(f"Part {n} of {i}. " for n in range(1 + i % 3)), METADATA[i % len(METADATA)])
+        document = Document(
+            f"d{i}", "".join(f"Part {n} of {i}. " for n in range(1 + i % 3)), METADATA[i % len(METADATA)]
+        )
         start, of = 0, 1 + i % 3
         for number in range(1, of + 1):
             text = f"Part {number - 1} of {i}."
@@ -241,10 +247,10 @@ class Conformance:
         with target.open() as store:
             assert stored(store) == pairs(rows)
             check_twin(store, rows, 5)
-            for index, name in enumerate(HOSTILE[:-1]):
-                store.delete([name])
+            for start, stop in ((0, 1), (1, 9), (9, len(HOSTILE) - 1)):
+                store.delete(HOSTILE[start:stop])
                 store = store.reopened()
-                assert [left for left, _ in stored(store)] == HOSTILE[index + 1 :]
+                assert [left for left, _ in stored(store)] == HOSTILE[stop:]
             store.close()
 
     def test_add_and_delete(self, target: Target) -> None:
@@ -366,7 +372,7 @@ class Conformance:
                     reader.nearest(rows_of(1).vectors, 3)
 
     def test_what_is_not_there(self, target: Target) -> None:
-        with pytest.raises(DataError, match="make (one|an index) with: likewise index FILE --(store|out)"):
+        with pytest.raises(DataError, match=r"make (one|an index) with: likewise index FILE --(store|out)"):
             target.open()
 
     def test_passages_and_metadata(self, target: Target) -> None:
@@ -406,7 +412,9 @@ class Conformance:
             assert rows.origins is not None
             firsts = [i for i, one in enumerate(rows.origins) if one.passage and one.passage.number == 1]
             plain = [Origin(rows.origins[i].content, metadata=rows.origins[i].metadata) for i in firsts]
-            rows = StoredRows([rows.ids[i] for i in firsts], [rows.texts[i] for i in firsts], rows.vectors[firsts], plain)
+            rows = StoredRows(
+                [rows.ids[i] for i in firsts], [rows.texts[i] for i in firsts], rows.vectors[firsts], plain
+            )
         fill_cut(target, rows, settings)
         queries = rows_of(2, 5).vectors
         assert rows.origins is not None
@@ -431,11 +439,7 @@ class Conformance:
             at_once = writer.at_once
             assert wanted == {f"d{i}" for i in range(2 if at_once else 3, 9)}
             chosen = [i for i, name in enumerate(rows.ids) if name in wanted]
-            assert rows.origins is not None
-            origins = [rows.origins[i] for i in chosen]
-            writer.append(
-                StoredRows([rows.ids[i] for i in chosen], [rows.texts[i] for i in chosen], rows.vectors[chosen], origins)
-            )
+            writer.append(taken(rows, chosen))
             writer.commit()
         if at_once:
             with target.open() as store:
@@ -466,6 +470,11 @@ class Conformance:
         fill(target, rows_of(3))
         if not target.can_lock:
             return
-        with target.open() as one, target.open() as two, one.writer():
-            with pytest.raises(UsageError, match="another process is writing to"), two.writer():
-                pass
+        with (
+            target.open() as one,
+            target.open() as two,
+            one.writer(),
+            pytest.raises(UsageError, match="another process is writing to"),
+            two.writer(),
+        ):
+            pass

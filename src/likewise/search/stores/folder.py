@@ -88,6 +88,30 @@ class IndexManifest:
         return found | ({} if self.engine is None else self.engine.files)
 
     @property
+    def _is_sound(self) -> bool:
+        """Whether everything has its type, and files are in the folder itself."""
+        engine = [] if self.engine is None else [self.engine]
+        numbers = [self.dimension, self.bits, self.number, *(one.rows for one in self.segments)]
+        texts = [self.engine_kind, self.source, self.change, *(one.kind for one in engine)]
+        names = [one.name for one in self.segments]
+        for files in (self.attachments, *(one.files for one in (*self.segments, *engine))):
+            if not isinstance(files, dict):
+                return False
+            names += files
+            texts += files.values()
+        endings = [sorted(Path(name).suffix for name in one.files) for one in engine]
+        return (
+            isinstance(self.settings, dict)
+            and all(
+                type(one) is int and one >= 0 for one in (*numbers, *(n for e in engine for n in (e.bits, e.width)))
+            )
+            and all(isinstance(one, str) for one in (*texts, *names))
+            and all(one not in ("", ".", "..") and not set(one) & set("/\\\0") for one in names)
+            and all(one.recall is None or isinstance(one.recall, float | int) for one in engine)
+            and all(found == [".faiss", ".npy"] for found in endings)
+        )
+
+    @property
     def checksum(self) -> str:
         """A fingerprint of the manifest, and by its files' checksums of the whole index."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
@@ -114,6 +138,8 @@ class IndexManifest:
             return None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise DamagedIndex(f"{path} is damaged and no manifest; build the index again") from error
+        if not found._is_sound:
+            raise DamagedIndex(f"{path} is damaged and no manifest; build the index again")
         if found.checksum != checksum:
             raise DamagedIndex(f"{path} is damaged: its checksum does not fit; build the index again")
         return found

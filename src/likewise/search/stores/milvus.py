@@ -118,13 +118,13 @@ class MilvusConnection:
             return DataError(f"{file} cannot be opened ({first_line(reason)}); give another file")
         return DataError(f"{file} cannot be opened ({_message(error)}); try again")
 
-    def ask(self, method: str, *given: Any, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:
+    def ask(self, method: str, *given: Any, timeout: float | None = None, **arguments: Any) -> Any:
         """Call a method of pymilvus's client; what it raises becomes a DataError of one line."""
         if self._client is None:
             raise UsageError(f"the store {self.where.written} is closed; open it again")
-        call = getattr(self._client, method)
+        call, arguments["timeout"] = getattr(self._client, method), CALL_SECONDS if timeout is None else timeout
         try:
-            return patiently(lambda: call(*given, timeout=timeout, **arguments), _is_away, PATIENCE_SECONDS)
+            return patiently(lambda: call(*given, **arguments), _is_away, PATIENCE_SECONDS)
         except _failures() as error:
             kind = CollectionGone if getattr(error, "code", 0) in NOT_FOUND else DataError
             flaw = f"Milvus failed at {method} on {self.where.written} ({_message(error)})"

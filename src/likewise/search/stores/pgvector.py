@@ -101,21 +101,21 @@ class PostgresConnection:
         if self._database is not None:
             self._database.close()
 
-    def _run(self, query: Any, *given: Any, seconds: float = CALL_SECONDS) -> list[tuple[Any, ...]]:
+    def _run(self, query: Any, *given: Any, seconds: float | None = None) -> list[tuple[Any, ...]]:
         """The rows of one statement."""
         return self._run_all([(query, given)], seconds)[0]
 
-    def _run_all(self, statements: Sequence[Statement], seconds: float = CALL_SECONDS) -> list[list[tuple[Any, ...]]]:
+    def _run_all(self, statements: Sequence[Statement], seconds: float | None = None) -> list[list[tuple[Any, ...]]]:
         """The rows of each statement, all in one transaction; what psycopg raises becomes a DataError of one line."""
         if not self._is_open:
             raise UsageError(f"the store {self.where.written} is closed; open it again")
-        library = _psycopg()
+        library, most = _psycopg(), CALL_SECONDS if seconds is None else seconds
         try:
-            return patiently(lambda: self._transaction(statements, seconds), self._is_away, PATIENCE_SECONDS)
+            return patiently(lambda: self._transaction(statements, most), self._is_away, PATIENCE_SECONDS)
         except library.errors.UndefinedTable as error:
             raise CollectionGone(f"{self.where.written} was replaced or dropped; open it again") from error
         except library.Error as error:
-            flaw = f"it took more than {seconds:.0f} seconds" if self._is_slow else _message(error)
+            flaw = f"it took more than {most:.0f} seconds" if self._is_slow else _message(error)
             flaw = f"PostgreSQL failed on {self.where.written} ({flaw})"
             raise DataError(f"{flaw}; check PostgreSQL and run the same command again") from error
 
@@ -187,7 +187,8 @@ class PostgresConnection:
 
     def drop(self, name: str) -> None:
         """Remove a table, and its view."""
-        view = [(_sql("drop view {}", self.where.collection), ())] if self.target() == name else []
+        has_view = self.target() == name != self.where.collection
+        view = [(_sql("drop view {}", self.where.collection), ())] if has_view else []
         self._run_all([*view, (_sql("drop table if exists {}", name), ())])
 
     def properties(self) -> dict[str, str]:

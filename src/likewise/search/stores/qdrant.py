@@ -65,12 +65,12 @@ class QdrantConnection:
             for client in self._clients:
                 client.close()
 
-    def ask(self, method: str, seconds: float = PATIENCE_SECONDS, **arguments: Any) -> Any:
+    def ask(self, method: str, **arguments: Any) -> Any:
         """Call a method of Qdrant's client on a node that answers; what it raises becomes a DataError of one line."""
         if not self._is_open:
             raise UsageError(f"the store {self.where.written} is closed; open it again")
         try:
-            return self._answer(method, arguments, seconds)
+            return self._answer(method, arguments, PATIENCE_SECONDS)
         except _failures() as error:
             kind = CollectionGone if getattr(error, "status_code", 0) == 404 else DataError
             flaw = f"Qdrant failed at {method} on {self.where.written} ({_message(error)})"
@@ -138,7 +138,7 @@ class QdrantConnection:
         """Remove a collection, and its alias."""
         from qdrant_client import models
 
-        if self.target() == name:
+        if self.target() == name != self.where.collection:
             old = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=self.where.collection))
             self.ask("update_collection_aliases", change_aliases_operations=[old])
         self.ask("delete_collection", collection_name=name)
