@@ -197,20 +197,20 @@ class TestModels:
         index.close()
         with pytest.raises(ModelError):
             Index.open(address, tiny.with_pooling(pooling="cls"))
-        assert _USERS[connections[0].where.uri] == 0
+        assert _USERS[connections[0]._uri] == 0
 
     def test_reading_the_texts_lets_go_of_the_database(
         self, index: Index, address: str, connections: list[Any]
     ) -> None:
         index.close()
         stored_corpus(address)
-        assert _USERS[connections[0].where.uri] == 0
+        assert _USERS[connections[0]._uri] == 0
 
     def test_closing_lets_go_of_the_database(self, index: Index, connections: list[Any]) -> None:
-        assert _USERS[connections[0].where.uri] == 1
+        assert _USERS[connections[0]._uri] == 1
         index.close()
         index.close()
-        assert _USERS[connections[0].where.uri] == 0
+        assert _USERS[connections[0]._uri] == 0
         with pytest.raises(UsageError, match="is closed; open it again"):
             index.search("cat")
 

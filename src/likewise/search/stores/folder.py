@@ -94,7 +94,7 @@ class IndexManifest:
         numbers = [self.dimension, self.bits, self.number, *(one.rows for one in self.segments)]
         texts = [self.engine_kind, self.source, self.change, *(one.kind for one in engine)]
         names = [one.name for one in self.segments]
-        for files in (self.attachments, *(one.files for one in (*self.segments, *engine))):
+        for files in (self.attachments, *(one.files for one in self.segments), *(one.files for one in engine)):
             if not isinstance(files, dict):
                 return False
             names += files
