@@ -5,6 +5,7 @@ A store passes if ``class TestMine(Conformance)`` passes with a fixture ``target
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,7 +20,7 @@ from likewise.search.documents import Document, IndexRow, Origin, Selection, nea
 from likewise.search.engines import Vectors, inner_products
 from likewise.search.filters import Filter
 from likewise.search.hits import Hit, Passage
-from likewise.search.stores import Store, StoredRows, server_store
+from likewise.search.stores import ServerStore, Store, StoredRows, server_store
 from likewise.search.stores.folder import FolderStore, IndexManifest, building
 
 DIMENSION = 8
@@ -200,6 +201,31 @@ def fill_cut(target: Target, rows: StoredRows, settings: Mapping[str, Any] = CUT
         assert missing == set(rows.ids)
         writer.append(rows)
         writer.commit()
+
+
+VALUES = {
+    "year": ["2020", "2021", "1.5", "-3", "9007199254740993", "1e3", "null"],
+    "lang": ["'de'", "'en'", "'%s'", "'\\\\'", "'x\\' or true'", "null"],
+    "draft": ["true", "false", "null"],
+    "note": ["'日本'", "'it\\'s \"x\"'", "null"],
+    "mixed": ["1", "'x'", "true", "null"],
+    "`a b.c`": ["1", "2"],
+}
+
+
+def random_filter(chance: random.Random, depth: int = 0) -> str:
+    """A filter that ``Filter.check`` accepts for ``METADATA``."""
+    kind = chance.choice(["and", "or", "not", "one", "one"]) if depth < 3 else "one"
+    if kind == "not":
+        return f"not ({random_filter(chance, depth + 1)})"
+    if kind != "one":
+        return f" {kind} ".join(f"({random_filter(chance, depth + 1)})" for _ in range(chance.randint(2, 3)))
+    column = chance.choice(list(VALUES))
+    if chance.random() < 0.2:
+        return f"{column} in [{', '.join(chance.sample(VALUES[column], chance.randint(1, 2)))}]"
+    value = chance.choice(VALUES[column])
+    is_ordered = value not in ("true", "false", "null")
+    return f"{column} {chance.choice(['==', '!=', '<', '<=', '>', '>='] if is_ordered else ['==', '!='])} {value}"
 
 
 class Killed(BaseException):
@@ -427,6 +453,21 @@ class Conformance:
                     assert [found(some) for some in hits] == [best(rows, query, k, keep) for query in queries], text
             with pytest.raises(UsageError, match="no column 'nothing'"):
                 store.nearest(queries, 3, Filter.parse("nothing == 1"))
+
+    def test_random_filters(self, target: Target) -> None:
+        rows = cut_rows(90)
+        fill_cut(target, rows)
+        query = rows_of(1, 5).vectors
+        assert rows.origins is not None
+        with target.open() as store:
+            for seed in range(40):
+                where = Filter.parse(random_filter(random.Random(seed)))
+                keep = [where.matches(one.metadata) for one in rows.origins]
+                assert found(store.nearest(query, 20, where)[0]) == best(rows, query[0], 20, keep), where.text
+                if isinstance(store, ServerStore):
+                    condition, is_exact = store._connection.condition(where)
+                    count = store._connection.count(condition)
+                    assert count == sum(keep) if is_exact else count >= sum(keep), where.text
 
     def test_a_document_that_was_stored_in_part_is_stored_again(self, target: Target) -> None:
         rows = cut_rows(9)
