@@ -16,19 +16,23 @@ WORKERS ?= 2
 FAST := not slow and not data and not browser and not process
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: demo test test-all nightly setup check lint bench studio web web-check clean
+.PHONY: demo test test-all nightly stores setup check lint bench studio web web-check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/likewise demo --out out/demo.html
 
 test: $(VENV)/.setup
-	$(PYTEST) -m "not nightly and $(FAST)"
+	$(PYTEST) -m "not nightly and not stores and $(FAST)"
 
 test-all: test
-	$(PYTEST) -m "not nightly and not ($(FAST))"
+	$(PYTEST) -m "not nightly and not stores and not ($(FAST))"
 
 nightly: $(VENV)/.setup
-	$(BIN)/python -m pytest -m nightly --timeout 7200
+	$(BIN)/python -m pytest -m "nightly and not stores" --timeout 7200
+
+# Real vector-store servers; the first run fetches them into a folder outside the repository.
+stores: $(VENV)/.setup
+	$(BIN)/python -m pytest tests/stores -m stores
 
 setup: $(VENV)/.setup
 

@@ -259,7 +259,7 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (("FILE",), "say where the index is: --out FOLDER, or --store milvus:FILE.db"),
+            (("FILE",), "say where the index is: --out FOLDER, or --store ADDRESS"),
             ((), "say where the index is"),
             (("FILE", "--out", "OUT", "--add", "--replace"), "--add does not go with --replace; leave one of them out"),
             (("FILE", "--out", "OUT", "--delete", "0"), "--delete goes without a FILE; delete first, then add"),

@@ -1,4 +1,4 @@
-"""Filters: what they match, by a slow twin in Python; what they refuse; what they become in Milvus."""
+"""Filters: what they match, by a slow twin in Python; what they refuse; what they become on servers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from likewise.errors import UsageError
 from likewise.search.filters import Filter, column_types
+from likewise.search.stores.conditions import milvus_condition, qdrant_condition, sql_condition
 
 ROWS: list[dict[str, Any]] = [
     {"year": 2020, "lang": "de", "draft": True},
@@ -189,8 +190,54 @@ def test_columns_and_types_are_checked() -> None:
     ],
 )
 def test_in_milvus(text: str, expression: str, exact: bool) -> None:
-    chosen = Filter.parse(text)
-    assert (chosen.milvus("m"), chosen.is_exact_in_milvus("m")) == (expression, exact)
+    assert milvus_condition(Filter.parse(text), "m") == (expression or None, exact)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(tree=TREES.filter(is_ordered), row=st.dictionaries(st.sampled_from("xyz"), VALUES))
+def test_in_qdrant(tree: Any, row: dict[str, Any]) -> None:
+    """By the filters of Qdrant's own client, which compares payloads without a server."""
+    models = pytest.importorskip("qdrant_client").models
+    from qdrant_client.local.payload_filters import check_filter
+
+    where = Filter.parse(written(tree))
+    condition, is_exact = qdrant_condition(where)
+    holds = condition is None or check_filter(models.Filter.model_validate(condition), {"metadata": row}, 0, {})
+    assert holds == where.matches(row) if is_exact else holds >= where.matches(row)
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        ("not (x == 1)", True),
+        ("x == null", True),
+        ("x != 'it\\'s'", True),
+        ("x < 'a'", False),
+        ("not (x < 'a')", False),
+        ('`a"b` == 1', False),
+        ("x in []", False),
+        ("x == 99999999999999999999", False),
+    ],
+)
+def test_what_qdrant_can_express(text: str, exact: bool) -> None:
+    assert qdrant_condition(Filter.parse(text))[1] == exact
+
+
+@pytest.mark.parametrize(
+    ("text", "sql", "values"),
+    [
+        ("x == 'a\\' or true --'", "coalesce(metadata -> %s::text = %s::jsonb, false)", ["x", '"a\' or true --"']),
+        ("`a) or (b` == 1", "coalesce(metadata -> %s::text = %s::jsonb, false)", ["a) or (b", "1"]),
+        ("not x", "not (coalesce(metadata -> %s::text = %s::jsonb, false))", ["x", "true"]),
+    ],
+)
+def test_values_are_never_part_of_sql(text: str, sql: str, values: list[str]) -> None:
+    assert sql_condition(Filter.parse(text)) == ((sql, values), True)
+
+
+@pytest.mark.parametrize("text", ["x == '\0'", "x in []", "x == 99999999999999999999", "'\ud800' == 1"])
+def test_what_sql_cannot_express(text: str) -> None:
+    assert sql_condition(Filter.parse(text)) == (None, False)
 
 
 def test_rows_of_the_twin_differ() -> None:

@@ -17,7 +17,7 @@ from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, ModelError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search.folder import FolderStore, FolderWriter, IndexManifest
+from likewise.search.stores.folder import FolderStore, FolderWriter, IndexManifest
 
 TEXTS = [(f"t{place}", text) for place, text in enumerate(sample_sentences()[:80])]
 HOSTILE = [
@@ -271,7 +271,7 @@ def test_a_replacement_killed_while_attaching_leaves_the_old_index(
     encoder = tiny.with_postprocessing(post)
     Index.build(encoder, TEXTS[:3], tmp_path / "index")
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr("likewise.search.folder.synced_checksum", killed)
+        patch.setattr("likewise.search.stores.folder.synced_checksum", killed)
         Index.build(encoder, TEXTS, tmp_path / "index", replace=True)
     assert len(Index.open(tmp_path / "index")) == 3
     assert len(Index.build(encoder, TEXTS, tmp_path / "index", replace=True)) == len(TEXTS)

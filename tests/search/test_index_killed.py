@@ -16,7 +16,7 @@ import torch
 from likewise.encoder import Encoder, forward
 from likewise.errors import DataError
 from likewise.search import Index, IndexSettings, PassageSettings
-from likewise.search.folder import FolderStore
+from likewise.search.stores.folder import FolderStore
 
 LONGEST_WAIT = 0.25
 

@@ -20,11 +20,12 @@ from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.sample import sample_sentences
-from likewise.search import Index, IndexSettings, milvus
+from likewise.search import Index, IndexSettings
 from likewise.search.baselines import RankedCorpus, stored_corpus
 from likewise.search.indexed_files import index_file
-from likewise.search.milvus_address import _USERS
 from likewise.search.searcher import explained_search
+from likewise.search.stores import milvus
+from likewise.search.stores.milvus import _USERS
 
 pytest_plugins = ("command_line",)
 
@@ -39,13 +40,13 @@ def connections(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[lis
     monkeypatch.setenv("LIKEWISE_CACHE", str(tmp_path / "cache"))
     opened: list[Any] = []
 
-    class Counted(milvus.Connection):
+    class Counted(milvus.MilvusConnection):
         def __init__(self, where: Any) -> None:
             self._client = None
             super().__init__(where)
             opened.append(self)
 
-    monkeypatch.setattr(milvus, "Connection", Counted)
+    monkeypatch.setattr(milvus.MilvusStore, "connection_type", Counted)
     yield opened
     for one in opened:
         one.close()
@@ -196,20 +197,20 @@ class TestModels:
         index.close()
         with pytest.raises(ModelError):
             Index.open(address, tiny.with_pooling(pooling="cls"))
-        assert _USERS[connections[0].where.uri] == 0
+        assert _USERS[connections[0]._uri] == 0
 
     def test_reading_the_texts_lets_go_of_the_database(
         self, index: Index, address: str, connections: list[Any]
     ) -> None:
         index.close()
         stored_corpus(address)
-        assert _USERS[connections[0].where.uri] == 0
+        assert _USERS[connections[0]._uri] == 0
 
     def test_closing_lets_go_of_the_database(self, index: Index, connections: list[Any]) -> None:
-        assert _USERS[connections[0].where.uri] == 1
+        assert _USERS[connections[0]._uri] == 1
         index.close()
         index.close()
-        assert _USERS[connections[0].where.uri] == 0
+        assert _USERS[connections[0]._uri] == 0
         with pytest.raises(UsageError, match="is closed; open it again"):
             index.search("cat")
 

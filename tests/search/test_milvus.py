@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import json
 import socket
 import subprocess
 import sys
@@ -19,10 +19,10 @@ pytest.importorskip("milvus_lite")
 
 from likewise.errors import DataError, MissingExtra, UsageError
 from likewise.search.engines import Vectors
-from likewise.search.folder import is_milvus
-from likewise.search.milvus import MilvusStore
-from likewise.search.milvus_address import BATCH_ROWS, Address, batches, id_of, key_of
-from likewise.search.segments import StoredRows
+from likewise.search.stores import StoredRows, open_store
+from likewise.search.stores.address import Address, has_scheme
+from likewise.search.stores.milvus import MilvusConnection, MilvusStore
+from likewise.search.stores.server_rows import BATCH_ROWS, batches, id_of, key_of
 
 SETTINGS = {"model": "tiny", "prompts": {"query": "find: ü\n"}, "max_tokens": 128, "layers": (1, 2)}
 DIMENSION = 8
@@ -95,19 +95,23 @@ def server(tmp_path: Path) -> Iterator[str]:
 
 def in_another_process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     head = "import os, signal, sys\nimport numpy as np\nfrom likewise.errors import LikewiseError\n"
-    head += "from likewise.search.milvus import MilvusStore\nfrom likewise.search.segments import StoredRows\n"
+    head += "from likewise.search.stores.milvus import MilvusStore\nfrom likewise.search.stores import StoredRows\n"
     return subprocess.run([sys.executable, "-c", head + code, *arguments], capture_output=True, text=True, timeout=60)
 
 
 def test_addresses() -> None:
     server = Address.parse("milvus://db.example.org:19530/news_2")
-    assert (server.uri, server.collection, server.file) == ("http://db.example.org:19530", "news_2", None)
+    assert (server.nodes, server.collection, server.file) == (("db.example.org:19530",), "news_2", None)
     lite = Address.parse("milvus:/data/a#b.db")
-    assert (lite.file, lite.uri, lite.collection) == (Path("/data/a#b.db"), "/data/a#b.db", "likewise")
+    assert (lite.file, lite.nodes, lite.collection) == (Path("/data/a#b.db"), (), "likewise")
     assert Address.parse("milvus:x.db#news").collection == "news"
     assert Address.parse("milvus:x.db").file == Address.parse("milvus:y/../x.db").file == Path.cwd() / "x.db"
-    assert Address.parse("milvus://[::1]:19530/news").uri == "http://[::1]:19530"
-    assert is_milvus("milvus:x.db") and is_milvus("milvus://h:1/c") and not is_milvus("folder/milvus")
+    assert Address.parse("milvus://[::1]:19530/news").nodes == ("[::1]:19530",)
+    cluster = Address.parse("qdrant://one:6333,two:6334/news")
+    assert (cluster.kind, cluster.nodes, cluster.collection) == ("qdrant", ("one:6333", "two:6334"), "news")
+    table = Address.parse("postgresql://db:5432/main/news")
+    assert (table.kind, table.nodes, table.database, table.collection) == ("postgresql", ("db:5432",), "main", "news")
+    assert has_scheme("milvus:x.db") and has_scheme("milvus://h:1/c") and not has_scheme("folder/milvus")
 
 
 @pytest.mark.parametrize(
@@ -125,16 +129,29 @@ def test_addresses() -> None:
         "milvus:x.db#",
         "milvus:x.db#a b",
         "x.db",
+        "milvus://one:1,two:1/news",
+        "qdrant://host/news",
+        "qdrant://host:1",
+        "qdrant://one:1,/news",
+        "qdrant://host:0/news",
+        "qdrant:news.db",
+        "postgresql://host:1/table",
+        "postgresql://host:1/database/a b",
+        "postgresql://host:1/database/" + "x" * 49,
     ],
 )
 def test_wrong_addresses(written: str) -> None:
-    with pytest.raises(UsageError, match=r"write milvus://HOST:PORT/COLLECTION|use letters, digits"):
+    with pytest.raises(UsageError, match=r"(write|give) \w+://HOST:PORT/|use letters, digits|too long a name"):
         Address.parse(written)
 
 
-def test_no_password_in_an_address() -> None:
-    with pytest.raises(UsageError, match="MILVUS_TOKEN"):
-        Address.parse("milvus://root:secret@host:1/news")
+@pytest.mark.parametrize(
+    ("kind", "variable"), [("milvus", "MILVUS_TOKEN"), ("qdrant", "QDRANT_API_KEY"), ("postgresql", "PGPASSWORD")]
+)
+def test_no_password_in_an_address(kind: str, variable: str) -> None:
+    with pytest.raises(UsageError, match=variable) as caught:
+        Address.parse(f"{kind}://root:secret@host:1/database/news")
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -151,19 +168,6 @@ def test_batches_hold_their_limits() -> None:
     assert all(len(batch) <= BATCH_ROWS and (sum(batch) <= 8_000_000 or len(batch) == 1) for batch in cut)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_nearest_is_its_slow_twin(tmp_path: Path, seed: int) -> None:
-    rows = rows_of(BATCH_ROWS + 300, seed)
-    queries = rows_of(5, seed + 100).vectors
-    with MilvusStore.create(f"milvus:{tmp_path / 'index.db'}", SETTINGS, DIMENSION) as store:
-        with store.writer() as writer:
-            writer.append(rows)
-            check_twin(store, rows, queries, 7)  # not committed, and found
-            writer.commit()
-        for k in (1, 10, 2 * BATCH_ROWS):
-            check_twin(store, rows, queries, k)
-
-
 def check_twin(store: MilvusStore, rows: StoredRows, queries: Vectors, k: int) -> None:
     for query, hits in zip(queries, store.nearest(queries, k), strict=True):
         expected = plain_nearest(rows, query, k)
@@ -171,23 +175,11 @@ def check_twin(store: MilvusStore, rows: StoredRows, queries: Vectors, k: int) -
         np.testing.assert_allclose([hit.score for hit in hits], [score for *_, score in expected], atol=1e-5)
 
 
-def test_among_equals_the_earlier_comes_first(store: MilvusStore) -> None:
-    rows = rows_of(200)
-    rows.vectors[50:150] = rows.vectors[50]
-    with store.writer() as writer:
-        for part in (slice(0, 90), slice(90, 200)):
-            writer.append(StoredRows(rows.ids[part], rows.texts[part], rows.vectors[part]))
-            writer.commit()
-    hits = store.nearest(rows.vectors[50:51], 20)[0]
-    assert [hit.id for hit in hits] == [name for name, *_ in plain_nearest(rows, rows.vectors[50], 20)]
-    assert [hit.id for hit in hits if hit.score == hits[0].score][:3] == ["d50", "d51", "d52"]
-
-
 def test_rows_that_a_graph_loses_are_found_by_a_scan(store: MilvusStore, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(60)
     fill(store, rows)
-    search = MilvusStore._search
-    monkeypatch.setattr(MilvusStore, "_search", lambda *given: [hits[::2] for hits in search(*given)])
+    search = MilvusConnection.search
+    monkeypatch.setattr(MilvusConnection, "search", lambda *given: [hits[::2] for hits in search(*given)])
     check_twin(store, rows, rows_of(2, 9).vectors, 100)
 
 
@@ -199,20 +191,6 @@ def test_the_limits_of_k(store: MilvusStore) -> None:
         with pytest.raises(UsageError, match="16384"):
             store.nearest(queries, k)
     assert store.nearest(queries[:0], 5) == []
-
-
-def test_an_empty_store(store: MilvusStore) -> None:
-    assert len(store) == 0 and stored(store) == []
-    assert store.nearest(rows_of(2).vectors, 5) == [[], []]
-
-
-def test_texts_are_kept_as_they_are(store: MilvusStore) -> None:
-    texts = ["", " ", "a\nb\r\n\t", "nul \0 inside", "😀 日本 e\u0301 \u2028", "'\"\\ {x}", "x" * 65_535, "ü" * 32_767]
-    rows = rows_of(len(texts))
-    fill(store, StoredRows(rows.ids, texts, rows.vectors))
-    assert stored(store) == list(zip(rows.ids, texts, strict=True))
-    np.testing.assert_array_equal(next(store.windows()).vectors, rows.vectors)
-    assert [hit.text for hit in store.nearest(rows.vectors[:1], 8)[0]].count("nul \0 inside") == 1
 
 
 @pytest.mark.parametrize(
@@ -259,66 +237,13 @@ def test_append_is_idempotent(store: MilvusStore) -> None:
     assert len(store) == 21 and stored(store) == [*zip(rows.ids, rows.texts, strict=True), ("t", "same")]
 
 
-def test_delete(store: MilvusStore) -> None:
-    rows = rows_of(40)
-    fill(store, rows)
-    with store.writer() as writer:
-        with pytest.raises(DataError, match="'nobody' is not in the index"):
-            writer.delete(["d1", "nobody"])
-        assert len(store) == 40
-        writer.delete(["d39", "d5", "d39"])
-        writer.delete([])
-        writer.commit()
-    left = [name for name in rows.ids if name not in ("d39", "d5")]
-    assert len(store) == 38 and [name for name, _ in stored(store)] == left
-    assert {hit.id for hit in store.nearest(rows.vectors[5:6], 100)[0]} == set(left)
-    fill(store, rows_of(2, 5, "new"))
-    assert [name for name, _ in stored(store)] == [*left, "new0", "new1"]
-
-
-def test_hostile_ids(store: MilvusStore) -> None:
-    rows = StoredRows(HOSTILE, rows_of(len(HOSTILE)).texts, rows_of(len(HOSTILE)).vectors)
-    fill(store, rows)
-    assert len(store) == len(HOSTILE) and [name for name, _ in stored(store)] == HOSTILE
-    with store.writer() as writer:
-        assert writer.missing(rows.ids, rows.texts) == []
-        check_twin(store, rows, rows.vectors, 5)
-        for place, name in enumerate(HOSTILE):
-            writer.delete([name])
-            assert [left for left, _ in stored(store)] == HOSTILE[place + 1 :]
-
-
-def test_windows_pass_over_holes(store: MilvusStore) -> None:
-    rows = rows_of(3 * BATCH_ROWS)
-    fill(store, rows)
-    gone = rows.ids[100 : 2 * BATCH_ROWS + 50]
-    with store.writer() as writer:
-        writer.delete(gone)
-        writer.append(rows_of(5, 7, "late"))
-        writer.commit()
-    left = [*rows.ids[:100], *rows.ids[2 * BATCH_ROWS + 50 :], *(f"late{i}" for i in range(5))]
-    assert [name for name, _ in stored(store)] == left
-
-
-def test_settings_are_kept_and_a_build_is_gone_on_with(address: str) -> None:
-    kept = {**SETTINGS, "layers": [1, 2]}
-    with MilvusStore.create(address, SETTINGS, DIMENSION) as store:
-        fill(store, rows_of(5))
-    with MilvusStore.create(address, SETTINGS, DIMENSION) as store:
-        assert len(store) == 5 and store.settings == kept
-    with MilvusStore.open(address) as store:
-        assert store.settings == kept and store.address == address
-    for other in ({**SETTINGS, "model": "big"}, {**SETTINGS, "extra": None}, {}):
-        with pytest.raises(UsageError, match=r"was begun with .* or another --store"):
-            MilvusStore.create(address, other, DIMENSION)
-
-
 def test_what_is_not_there_is_not_made(tmp_path: Path, address: str) -> None:
     for call in (MilvusStore.open, MilvusStore.drop):
         with pytest.raises(DataError, match=f"likewise index FILE --store {address}"):
             call(address)
     assert list(tmp_path.iterdir()) == []
-    MilvusStore.create(address, SETTINGS, DIMENSION).close()
+    with MilvusStore.create(address, SETTINGS, DIMENSION) as store:
+        fill(store, rows_of(1))
     with pytest.raises(DataError, match=r"likewise index FILE --store .*#other"):
         MilvusStore.open(f"{address}#other")
 
@@ -326,13 +251,14 @@ def test_what_is_not_there_is_not_made(tmp_path: Path, address: str) -> None:
 def test_drop_and_make_anew(address: str) -> None:
     with MilvusStore.create(address, SETTINGS, DIMENSION) as store:
         fill(store, rows_of(5))
-    MilvusStore.create(f"{address}#second", SETTINGS, DIMENSION).close()
+    with MilvusStore.create(f"{address}#second", SETTINGS, DIMENSION) as second:
+        fill(second, rows_of(2))
     MilvusStore.drop(address)
     with MilvusStore.create(address, {"model": "big"}, 3) as store:
         fill(store, StoredRows(["a"], ["b"], np.ones((1, 3), np.float32)))
         assert len(store) == 1
     with MilvusStore.open(f"{address}#second") as store:
-        assert len(store) == 0
+        assert len(store) == 2
 
 
 def test_a_foreign_collection_is_left_alone(tmp_path: Path, address: str) -> None:
@@ -362,21 +288,6 @@ def test_lite_says_that_it_compares_every_row(store: MilvusStore) -> None:
     assert "every row" in store.searched.note and "\n" not in store.searched.note
 
 
-def test_a_second_writer_waits(store: MilvusStore, address: str) -> None:
-    with store.writer():
-        with pytest.raises(UsageError, match="another process is writing to"), store.writer():
-            pass
-        with (
-            MilvusStore.open(address) as other,
-            pytest.raises(UsageError, match="another process is writing to"),
-            other.writer(),
-        ):
-            pass
-    with store.writer() as writer:
-        writer.append(rows_of(1))
-    assert len(store) == 1
-
-
 @pytest.mark.slow
 @pytest.mark.process
 def test_one_process_at_a_time_has_a_lite_database(store: MilvusStore, address: str) -> None:
@@ -401,29 +312,12 @@ except LikewiseError as error:
         assert len(again) == 51 and stored(again)[-1] == ("a", "b")
 
 
-@pytest.mark.process
-def test_a_killed_build_is_gone_on_with(address: str) -> None:
-    code = """
-store = MilvusStore.create(sys.argv[1], {"model": "tiny"}, 8)
-with store.writer() as writer:
-    writer.append(StoredRows(["d0", "d1"], ["d text 0", "d text 1"], np.eye(2, 8, dtype=np.float32)))
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    assert in_another_process(code, address).returncode == -signal.SIGKILL
-    rows = rows_of(4)
-    with MilvusStore.create(address, {"model": "tiny"}, DIMENSION) as store, store.writer() as writer:
-        places = writer.missing(rows.ids, rows.texts)
-        assert places == [2, 3]
-        writer.append(StoredRows(rows.ids[2:], rows.texts[2:], rows.vectors[2:]))
-        writer.commit()
-        assert [name for name, _ in stored(store)] == rows.ids
-
-
 def test_closing_stops_milvus(address: str) -> None:
     def threads() -> set[str]:
         return {thread.name for thread in threading.enumerate() if "milvus" in thread.name}
 
     first = MilvusStore.create(address, SETTINGS, DIMENSION)
+    fill(first, rows_of(2))
     second = MilvusStore.open(address)
     first.close()
     first.close()
@@ -493,7 +387,51 @@ def test_recall_counts_what_is_missed(server: str, monkeypatch: pytest.MonkeyPat
         assert store.searched.recall == 1
 
 
-def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pymilvus", None)
-    with pytest.raises(MissingExtra, match=r"likewise\[search\]"):
-        MilvusStore.open("milvus://host:1/news")
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["added to", "replaced"])
+def test_a_collection_without_an_alias(address: str, is_replaced: bool) -> None:
+    """Earlier versions gave the collection itself the name of the address."""
+    from likewise.search.stores.server_store import SETTINGS as KEY
+
+    made = MilvusConnection(Address.parse(address))
+    made.create(DIMENSION, False, {KEY: json.dumps(SETTINGS)})
+    made.close()
+    rows, more = rows_of(5), rows_of(3, 1, "m")
+    with MilvusStore.open(address) as store:
+        fill(store, rows)
+        assert store._connection.collection == "likewise"
+    with MilvusStore.create(address, SETTINGS, DIMENSION, replace=is_replaced) as store:
+        fill(store, more)
+    with MilvusStore.open(address) as store:
+        assert [name for name, _ in stored(store)] == [*([] if is_replaced else rows.ids), *more.ids]
+        assert store._connection.collection == ("likewise__a" if is_replaced else "likewise")
+        assert [name for name in store._copies if store._connection.exists(name)] == ["likewise__a"] * is_replaced
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "address"),
+    [
+        ("pymilvus", "milvus", "milvus://host:1/news"),
+        ("qdrant_client", "qdrant", "qdrant://host:1/news"),
+        ("psycopg", "pgvector", "postgresql://host:1/database/news"),
+    ],
+)
+def test_a_missing_client_names_its_extra(
+    monkeypatch: pytest.MonkeyPatch, package: str, extra: str, address: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match=rf"likewise\[{extra}\]"):
+        open_store(address)
+
+
+@pytest.mark.process
+def test_no_client_is_imported_before_it_is_needed(tmp_path: Path) -> None:
+    code = """
+import sys
+import likewise.search, likewise.search.stores, likewise.cli.search
+from likewise.search.stores import qdrant, pgvector, milvus, server_store
+for kind in ("milvus://h:1/x", "qdrant://h:1/x", "postgresql://h:1/d/x"):
+    server_store(kind)
+print(sorted({"pymilvus", "milvus_lite", "grpc", "qdrant_client", "httpx", "psycopg"} & sys.modules.keys()))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert found.stdout == "[]\n", found.stderr

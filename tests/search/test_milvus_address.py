@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from likewise.errors import DataError, UsageError
-from likewise.search.folder import MANIFEST, POINTER, address_of
-from likewise.search.milvus_address import write_pointer
+from likewise.search.stores.address import POINTER, address_of, write_pointer
+from likewise.search.stores.folder import MANIFEST
 
 SERVER = "milvus://localhost:19530/news"
 
@@ -32,7 +32,9 @@ def test_a_pointer_is_followed_and_can_be_turned(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("store", ["news.db", "sqlite:news.db", "", "http://localhost:19530"])
 def test_an_unknown_store(store: str) -> None:
-    with pytest.raises(UsageError, match=r"unknown store .*; give milvus://HOST:PORT/COLLECTION or milvus:FILE\.db"):
+    with pytest.raises(
+        UsageError, match=r"unknown store .*; give milvus://HOST:PORT/COLLECTION or milvus:FILE\.db or qdrant://"
+    ):
         address_of(None, store)
 
 

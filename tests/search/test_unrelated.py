@@ -13,7 +13,7 @@ from likewise.encoder import Encoder
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings, calibrate
-from likewise.search.segments import StoredRows
+from likewise.search.stores import StoredRows
 from likewise.search.unrelated import (
     CorpusSample,
     ScoredCorpus,

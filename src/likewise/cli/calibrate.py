@@ -15,7 +15,7 @@ from likewise.cli.settings import FileSettings, IndexOptions, ModelSettings, See
 def calibrate(
     context: Context,
     where: Annotated[
-        str, Argument(help="An index folder, a Milvus address, or a file of texts, whose index is cached.")
+        str, Argument(help="An index folder, a store's address, or a file of texts, whose index is cached.")
     ],
     model: ModelSettings,
     files: FileSettings,
@@ -40,7 +40,7 @@ def calibrate(
     """
     from likewise.data import read_queries
     from likewise.search.calibration import TARGETS, CalibrationSettings
-    from likewise.search.folder import address_of
+    from likewise.search.stores.address import address_of
 
     wanted = {"precision": precision, "recall": recall, "probability": probability}
     given = tuple((kind, value) for kind, values in wanted.items() for value in values or ())

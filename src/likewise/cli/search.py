@@ -70,7 +70,7 @@ class RerankOptions:
 def search(
     context: Context,
     where: Annotated[
-        str, Argument(help="An index folder, a Milvus address, or a file of texts, whose index is cached.")
+        str, Argument(help="An index folder, a store's address, or a file of texts, whose index is cached.")
     ],
     queries: Annotated[
         list[str], Argument(metavar="QUERY...", help="What to look for; put -- before one that begins with a dash.")
@@ -113,8 +113,8 @@ def search(
     from likewise.explain.texts import check_granularity
     from likewise.search.calibration_store import Least
     from likewise.search.documents import Selection
-    from likewise.search.folder import address_of
     from likewise.search.hits import check_search
+    from likewise.search.stores.address import address_of
 
     selection = Selection.of(where_filter, aggregate)
     explained = explain or (html is not None and ranker != "random")
@@ -215,9 +215,9 @@ class SearchSource:
     @property
     def is_index(self) -> bool:
         """Whether it is an index, and not a file of texts."""
-        from likewise.search.folder import is_milvus
+        from likewise.search.stores.address import has_scheme
 
-        return is_milvus(self.where) or Path(self.where).is_dir()
+        return has_scheme(self.where) or Path(self.where).is_dir()
 
     def index(self, progress: Progress) -> Index:
         """The index itself, or the cached one of a file."""
@@ -273,12 +273,13 @@ def index(
     out: Annotated[Path | None, Option(help="The index's folder.")] = None,
     store: Annotated[
         str | None,
-        Option(help="Store the vectors in Milvus: milvus://HOST:PORT/COLLECTION, or milvus:FILE.db for Milvus"
-                     " Lite. With it, --out is a folder that points there."),
+        Option(help="Store the vectors elsewhere: milvus://HOST:PORT/COLLECTION, milvus:FILE.db,"
+                     " qdrant://HOST:PORT/COLLECTION or postgresql://HOST:PORT/DATABASE/TABLE."
+                     " With it, --out is a folder that points there."),
     ] = None,
     add: Annotated[bool, Option("--add", help="Add the file's texts to the index.")] = False,
     replaces: Annotated[
-        bool, Option("--replace", help="Build anew; in a folder the old index stays until then.")
+        bool, Option("--replace", help="Build anew; readers see the old index until then.")
     ] = False,
     delete: Annotated[list[str] | None, Option(help="Delete the text of this id; repeat.")] = None,
     prefix: Annotated[str, Option(help="With --add: put before each new id.")] = "",
@@ -292,14 +293,14 @@ def index(
     The same command again continues where it stopped. A folder never holds half an index: readers see the old one
     until the new one is whole.
     """
-    from likewise.search.folder import address_of, check_pointer, is_milvus
+    from likewise.search.stores.address import address_of, check_pointer, has_scheme
 
     _check_modes(
         file, out, store, {"--add": add, "--replace": replaces, "--delete": bool(delete), "--prefix": bool(prefix)}
     )
     where = address_of(out, store)
-    if is_milvus(where):
-        refuse_given(context, ("engine", "bits"), "Milvus, which has its own index")
+    if has_scheme(where):
+        refuse_given(context, ("engine", "bits"), "a server, which has its own index")
     if store is not None and out is not None:
         check_pointer(out)
     if file is not None and not add:
@@ -329,7 +330,7 @@ def index(
 
 def _check_modes(file: str | None, out: Path | None, store: str | None, modes: dict[str, bool]) -> None:
     if out is None and store is None:
-        raise UsageError("say where the index is: --out FOLDER, or --store milvus:FILE.db")
+        raise UsageError("say where the index is: --out FOLDER, or --store ADDRESS")
     if modes["--add"] and modes["--replace"]:
         raise UsageError("--add does not go with --replace; leave one of them out")
     if modes["--delete"] and file is not None:
@@ -343,7 +344,7 @@ def _check_modes(file: str | None, out: Path | None, store: str | None, modes: d
 def _export(where: str, parquet: str) -> None:
     from likewise.data.remote import path_of
     from likewise.search.export import export_parquet
-    from likewise.search.index import open_store
+    from likewise.search.stores import open_store
 
     with open_store(where) as store, progress_bar() as progress:
         done = export_parquet(store, path_of(parquet), progress)
@@ -359,7 +360,7 @@ def _build(
     out: Path | None,
 ) -> IndexInfo:
     from likewise.search.indexed_files import index_file
-    from likewise.search.milvus_address import write_pointer
+    from likewise.search.stores.address import write_pointer
 
     file, where, replaces = target
     with progress_bar() as progress:
@@ -377,7 +378,8 @@ def _build(
 
 def _deleted(where: str, ids: list[str]) -> IndexInfo:
     """Delete texts without loading a model; returns what the index is then."""
-    from likewise.search.index import IndexInfo, open_store
+    from likewise.search.index import IndexInfo
+    from likewise.search.stores import open_store
 
     with open_store(where) as store:
         if ids:

@@ -20,10 +20,11 @@ from likewise.search.averaged_vectors import InputEmbeddings, StaticVectors
 from likewise.search.documents import EVERYTHING, Origin, Selection, documents
 from likewise.search.filters import Filter
 from likewise.search.hits import Hit, Hits, check_search
-from likewise.search.index import Index, open_store
+from likewise.search.index import Index
 from likewise.search.ledger import HitLedgers
 from likewise.search.ranker import BlockRanker, Corpus, Hybrid, Ranker, Scores, best
 from likewise.search.searcher import Searcher
+from likewise.search.stores import open_store
 from likewise.search.word_rankers import BagOfWords, Bm25, TfIdf
 
 

@@ -8,10 +8,10 @@ from likewise.data import Dataset
 from likewise.encoder import Encoder
 from likewise.errors import UsageError
 from likewise.search.calibration import Calibration
-from likewise.search.folder import CALIBRATION
 from likewise.search.index import IndexSettings
 from likewise.search.indexed_files import cached_folder, fingerprint
 from likewise.search.meanings import calibration_for
+from likewise.search.stores.folder import CALIBRATION
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Where the calibration of an index is, whether it still fits, and how it gives hits their meaning.
 
-Next to an index in a folder, in the user's cache for Milvus, and in the object for an index in memory. It fits as long
-as everything is the same that a score and the corpus depend on.
+Next to an index in a folder, in the user's cache for a server, and in the object for an index in memory. It fits as
+long as everything is the same that a score and the corpus depend on.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from likewise.errors import DataError, UsageError
 from likewise.search.calibration import Calibration, CalibrationSettings, calibrate
-from likewise.search.folder import CALIBRATION, is_milvus
 from likewise.search.hits import Hits, ScoreMeaning
+from likewise.search.stores.address import has_scheme
+from likewise.search.stores.folder import CALIBRATION
 from likewise.storage import content_key, user_cache
 
 if TYPE_CHECKING:
     from likewise.data import ScoredPair
     from likewise.encoder import Encoder
     from likewise.progress import Progress
-    from likewise.search.index import AnyStore
+    from likewise.search.stores import Store
 
 FREE = ("model", "corpus", "dimension", "texts", "metadata")
 """Settings that may differ: names of the model, sizes that others imply; the corpus is compared by itself."""
@@ -47,21 +48,21 @@ def _command(address: str) -> str:
     return "index.calibrate()" if address == "memory" else f"likewise calibrate {address}"
 
 
-def calibration_path(store: AnyStore) -> Path | None:
+def calibration_path(store: Store) -> Path | None:
     """The file of a store's calibration, which may not exist; None for an index in memory."""
-    if is_milvus(store.address):
+    if has_scheme(store.address):
         settings = {name: value for name, value in store.settings.items() if name != "model"}
         return user_cache() / "calibrations" / f"{content_key(store.address, settings)[:32]}.json"
     return None if store.address == "memory" else Path(store.address) / CALIBRATION
 
 
-def stored_calibration(store: AnyStore) -> CurrentCalibration:
+def stored_calibration(store: Store) -> CurrentCalibration:
     """The calibration of a store, without its index."""
     path = calibration_path(store)
     return CurrentCalibration() if path is None else checked_calibration(_read(path), store)
 
 
-def checked_calibration(found: CurrentCalibration, store: AnyStore) -> CurrentCalibration:
+def checked_calibration(found: CurrentCalibration, store: Store) -> CurrentCalibration:
     """A calibration if it fits a store; else why not."""
     if found.calibration is None:
         return found
@@ -118,7 +119,7 @@ class Calibrated:
     """What an index knows about its calibration; a base class of ``Index``."""
 
     encoder: Encoder
-    store: AnyStore
+    store: Store
     _held: tuple[object, CurrentCalibration] = None, CurrentCalibration()  # when the file was written, and its content
 
     def calibrate(

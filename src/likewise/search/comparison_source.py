@@ -18,10 +18,11 @@ from likewise.progress import Progress, named
 from likewise.search.comparison_result import ComparisonSettings, ModelComparison
 from likewise.search.evaluation import judged_rows
 from likewise.search.hits import check_search
-from likewise.search.index import AnyStore, Index, IndexSettings, open_store
+from likewise.search.index import Index, IndexSettings
 from likewise.search.indexed_files import IndexedFile, cached_index
 from likewise.search.model_comparison import Gains, compare_models, indexed_by
 from likewise.search.ranker import Corpus
+from likewise.search.stores import Store, open_store
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class ComparisonSource:
         """The file of texts."""
         return self.corpus if self.file is not None or self.texts else self._pairs
 
-    def ids(self, store: AnyStore | None) -> list[str]:
+    def ids(self, store: Store | None) -> list[str]:
         """The ids of the texts in the order of an index: those of a store, or of the file."""
         if store is not None:
             return list(dict.fromkeys(name for rows in store.windows() for name in rows.ids))
@@ -148,7 +149,7 @@ def _check_models(source: ComparisonSource, models: Sequence[ComparedModel]) -> 
 
 def _opened(
     source: ComparisonSource, with_model: bool, load: Callable[..., Encoder], opened: ExitStack
-) -> tuple[list[Index], AnyStore | None]:
+) -> tuple[list[Index], Store | None]:
     """The index of an address with its own model if that is compared, and its store; nothing for a file."""
     if not source.is_index:
         if os.path.isdir(source.corpus.name):
@@ -165,7 +166,7 @@ def _opened(
 
 
 def _indexed(
-    source: ComparisonSource, store: AnyStore | None, model: ComparedModel, progress: Progress | None
+    source: ComparisonSource, store: Store | None, model: ComparedModel, progress: Progress | None
 ) -> IndexedFile:
     """The texts by one model, from the cache if an earlier run made them."""
     if store is None:

@@ -15,15 +15,14 @@ from likewise.encoder.parquet_folder import PREFIX, parquet_bytes, vector_column
 from likewise.encoder.stream import MANIFEST, Manifest
 from likewise.errors import UsageError
 from likewise.progress import Progress, Ticker
-from likewise.search.index import AnyStore
-from likewise.search.segments import StoredRows
+from likewise.search.stores import Store, StoredRows
 
 SHARD_ROWS = 16384
 OWN_FILES = ("part-*", PREFIX + MANIFEST, ".*")
 TYPES = {"number": "float64", "text": "string", "boolean": "bool"}
 
 
-def export_parquet(store: AnyStore, path: AnyPath, progress: Progress | None = None) -> Manifest:
+def export_parquet(store: Store, path: AnyPath, progress: Progress | None = None) -> Manifest:
     """Write the rows of an index in order; the manifest, which lists all shards, is written last."""
     arrow("parquet")
     try:
@@ -49,7 +48,7 @@ def export_parquet(store: AnyStore, path: AnyPath, progress: Progress | None = N
     return done
 
 
-def _shards(store: AnyStore) -> Iterator[StoredRows]:
+def _shards(store: Store) -> Iterator[StoredRows]:
     """All rows in order, in parts of a fixed size."""
     waiting: list[StoredRows] = []
     count = 0

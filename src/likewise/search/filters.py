@@ -81,20 +81,6 @@ class Comparison:
         """Itself."""
         yield self
 
-    def milvus(self, field: str) -> str:
-        """An expression of Milvus that holds for every match, and maybe for other rows; empty for none."""
-        if not re.fullmatch(r"[\w .-]+", self.column, re.ASCII):
-            return ""
-        parts = [_milvus_literal(value) for value in self.values]
-        if not parts or not all(parts) or (self.operator in ORDER and type_of(self.values[0]) != "number"):
-            return ""
-        sign = self.operator if self.operator in ORDER else "=="
-        return " or ".join(f'{field}["{self.column}"] {sign} {part}' for part in parts)
-
-    def is_exact_in_milvus(self, field: str) -> bool:
-        """Whether the expression holds for matches only."""
-        return bool(self.milvus(field))
-
 
 @dataclass(frozen=True)
 class Negation:
@@ -109,14 +95,6 @@ class Negation:
     def comparisons(self) -> Iterator[Comparison]:
         """Those of the part."""
         return self.part.comparisons()
-
-    def milvus(self, field: str) -> str:  # noqa: ARG002
-        """None: in Milvus a comparison with a missing value is false, and so is its negation."""
-        return ""
-
-    def is_exact_in_milvus(self, field: str) -> bool:  # noqa: ARG002
-        """Never."""
-        return False
 
 
 @dataclass(frozen=True)
@@ -134,17 +112,6 @@ class Junction:
         """Those of all parts."""
         for part in self.parts:
             yield from part.comparisons()
-
-    def milvus(self, field: str) -> str:
-        """Of ``and`` the parts that have an expression; of ``or`` all parts, or nothing."""
-        found = [part.milvus(field) for part in self.parts]
-        if self.word == "or" and not all(found):
-            return ""
-        return f" {self.word} ".join(f"({one})" for one in found if one)
-
-    def is_exact_in_milvus(self, field: str) -> bool:
-        """Whether that of all parts is."""
-        return all(part.is_exact_in_milvus(field) for part in self.parts)
 
 
 Condition = Comparison | Negation | Junction
@@ -182,14 +149,6 @@ class Filter:
                     flaw = f"column {one.column!r} holds {has}, but {json.dumps(value)} is {type_of(value)}"
                     raise UsageError(f"--where: {flaw}; {_listed(columns)}")
 
-    def milvus(self, field: str) -> str:
-        """An expression of Milvus on a JSON field that holds for every match, and maybe for other rows."""
-        return self.condition.milvus(field)
-
-    def is_exact_in_milvus(self, field: str) -> bool:
-        """Whether that expression holds for matches only."""
-        return self.condition.is_exact_in_milvus(field)
-
 
 def _listed(columns: ColumnTypes) -> str:
     if not columns:
@@ -206,17 +165,6 @@ def described(columns: ColumnTypes) -> str:
     names = [f"{name} ({', '.join(types)})" for name, types in columns.items()]
     more = f" and {len(names) - SHOWN_COLUMNS} more" if len(names) > SHOWN_COLUMNS else ""
     return ", ".join(names[:SHOWN_COLUMNS]) + more
-
-
-def _milvus_literal(value: Literal) -> str:
-    """A literal as Milvus writes it; empty if quoting it is not plainly safe."""
-    if isinstance(value, str):
-        return f'"{value}"' if re.fullmatch(r"[\w .,:;/+@#-]*", value, re.ASCII) else ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if value is None or abs(value) >= 2**53:
-        return ""
-    return repr(value)
 
 
 class _Parser:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from likewise.encoder.similarity import MEASURES, unit
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
 from likewise.encoder.workers import Team, as_team
-from likewise.errors import DataError, ModelError, UsageError
+from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Result, Table
 from likewise.search.calibration_store import ANY, Calibrated, Least
@@ -37,21 +37,20 @@ from likewise.search.documents import (
 )
 from likewise.search.engines import Vectors, check_engine, inner_products
 from likewise.search.filters import Filter, described
-from likewise.search.folder import FolderStore, FolderWriter, IndexManifest, address_of, building, is_milvus
 from likewise.search.hits import Hit, Hits, check_search
 from likewise.search.ledger import HitLedgers
-from likewise.search.milvus import MilvusStore, MilvusWriter
 from likewise.search.passages import PassageCutter, PassageSettings
 from likewise.search.ranker import Blocks, Corpus, Scores, block_rows
 from likewise.search.searcher import Searcher, encoder_ledgers
-from likewise.search.segments import KnownRows, MemoryStore, MemoryWriter, StoredRows, closed_on_error
+from likewise.search.stores import Store, StoredRows, Writer, open_store, server_store
+from likewise.search.stores.address import has_scheme
+from likewise.search.stores.folder import FolderStore, IndexManifest, building
+from likewise.search.stores.segments import MemoryStore
+from likewise.search.stores.store import KnownRows, closed_on_error
 
 log = logging.getLogger("likewise")
 POSTPROCESSING = "postprocessing"
 PASSAGE_WINDOW = 1_000_000  # Characters that are encoded before they are stored; a killed build loses no more
-AnyStore = FolderStore | MemoryStore | MilvusStore  # Vectors of one model with texts and ids, by inner product
-Writer = FolderWriter | MemoryWriter | MilvusWriter
-"""One change of a store; nothing that it appends is lost once ``commit`` has returned."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class Index(Calibrated, Searcher):
     selecting = ("where", "aggregate", "least")
     floor = -np.inf  # a cosine of 0 does not mean that there is nothing in common
 
-    def __init__(self, encoder: Encoder, store: AnyStore) -> None:
+    def __init__(self, encoder: Encoder, store: Store) -> None:
         self.encoder, self.store = encoder, store
 
     @classmethod
@@ -152,20 +151,18 @@ class Index(Calibrated, Searcher):
         passages: PassageSettings | None = None, source: str = "", replace: bool = False, total: int | None = None,
         progress: Progress | None = None, workers: int | Team = 1,
     ) -> Index:  # fmt: skip
-        """Encode texts, plain or as (id, text) or (id, text, metadata), into a folder or a Milvus address.
+        """Encode texts, plain or as (id, text) or (id, text, metadata), into a folder or a store's address.
 
         ``source`` names the texts: with the same name, a build that was cut short continues. An index that is there
-        already raises UsageError, or with ``replace`` stays until the new one is whole; in Milvus it is dropped first.
-        Several ``workers``, processes or a cluster, make the same index as one.
+        already raises UsageError, or with ``replace`` stays until the new one is whole. Several ``workers``,
+        processes or a cluster, make the same index as one.
         """
         encoder, settings = as_encoder(encoder), settings.with_passages(passages)
         stored, team = settings.stored(encoder), as_team(workers)
         rows, ticker = documents(items, 1, keeps_origins(stored)), _ticker(stored, progress, total)
-        if is_milvus(str(where)):
-            if replace:
-                with suppress(DataError):  # there is nothing to replace
-                    MilvusStore.drop(str(where))
-            store = MilvusStore.create(str(where), stored | {"texts": source[:16]}, encoder.dimension)
+        if has_scheme(str(where)):
+            made = stored | {"texts": source[:16]}
+            store = server_store(str(where)).create(str(where), made, encoder.dimension, replace)
             with closed_on_error(store), store.writer() as writer:
                 _write(encoder, rows, writer, stored, ticker, team)
                 writer.commit()
@@ -347,7 +344,7 @@ class IndexInfo(Result):
     values: Mapping[str, Any]
 
     @classmethod
-    def of(cls, store: AnyStore) -> IndexInfo:
+    def of(cls, store: Store) -> IndexInfo:
         """What a store says, without loading its model."""
         searched, settings = store.searched, store.settings
         names = (
@@ -371,7 +368,7 @@ class IndexInfo(Result):
         return {"index": Table.of(["index", Column(address, address)], rows)}
 
 
-def _sizes(store: AnyStore) -> dict[str, Any]:
+def _sizes(store: Store) -> dict[str, Any]:
     """The number of texts, or of documents and passages; and the columns of the metadata."""
     cut, found = store.settings.get("passages"), dict[str, Any](texts=len(store))
     if cut is not None:
@@ -387,12 +384,6 @@ def _plural(count: int, what: str) -> str:
 def _ticker(stored: Mapping[str, Any], progress: Progress | None, total: int | None = None) -> Ticker:
     """What counts the work: how many passages documents have is not known before."""
     return Ticker(progress, total, "texts") if stored.get("passages") is None else Ticker(progress, None, "passages")
-
-
-def open_store(where: str | Path, verify: bool = True) -> AnyStore:
-    """The store of an address: a folder, a folder that points to Milvus, or Milvus itself."""
-    address = address_of(where)
-    return MilvusStore.open(address) if is_milvus(address) else FolderStore.open(Path(address), verify)
 
 
 @dataclass(frozen=True)
@@ -457,7 +448,7 @@ def _cutter(encoder: Encoder, stored: Mapping[str, Any]) -> PassageCutter | None
     return PassageCutter(encoder.tokenizer, PassageSettings(**stored["passages"]), stored["document_prompt"])
 
 
-def _own_encoder(store: AnyStore, load: Callable[..., Encoder], changes: Mapping[str, Any]) -> Encoder:
+def _own_encoder(store: Store, load: Callable[..., Encoder], changes: Mapping[str, Any]) -> Encoder:
     """The encoder that made the index, with the given changes."""
     wanted = {**store.settings, **changes}
     pooling_config = {name: wanted[name] for name in PoolingConfig.__dataclass_fields__}
@@ -474,7 +465,7 @@ def _own_encoder(store: AnyStore, load: Callable[..., Encoder], changes: Mapping
     return encoder.with_postprocessing(PostProcessing.from_bytes(found[0], store.address))
 
 
-def _check_same(encoder: Encoder, store: AnyStore) -> None:
+def _check_same(encoder: Encoder, store: Store) -> None:
     """Rejects an encoder whose vectors differ from those in the index."""
     settings = store.settings
     for key, value in different_settings(settings, encoder).items():

@@ -19,8 +19,9 @@ from likewise.encoder.workers import Team
 from likewise.errors import DamagedIndex, DataError, UsageError
 from likewise.progress import Progress, tracked
 from likewise.search.documents import hash_of
-from likewise.search.folder import FORMAT, MANIFEST, IndexManifest, is_milvus
 from likewise.search.index import Index, IndexSettings
+from likewise.search.stores.address import has_scheme
+from likewise.search.stores.folder import FORMAT, MANIFEST, IndexManifest
 from likewise.storage import file_hash, prune_folders, user_cache
 
 log = logging.getLogger("likewise")
@@ -46,7 +47,7 @@ def index_file(
     The file is read through once before, so that a bad row is an error before hours of work and not after.
     """
     encoder, name = as_encoder(encoder), fingerprint(source)
-    present = None if is_milvus(str(where)) or replace else IndexManifest.read(Path(where))
+    present = None if has_scheme(str(where)) or replace else IndexManifest.read(Path(where))
     if present is not None:
         made = present.source, present.settings, present.engine_kind, present.bits
         if made == (name, settings.stored(encoder), settings.engine, settings.bits):

@@ -13,9 +13,10 @@ from likewise.encoder.weights import identity
 from likewise.errors import UsageError
 from likewise.search.calibration import Calibration
 from likewise.search.calibration_store import changed_setting, stored_calibration
-from likewise.search.folder import address_of, is_milvus
-from likewise.search.index import USUAL, open_store
+from likewise.search.index import USUAL
 from likewise.search.indexed_files import cached_index
+from likewise.search.stores import open_store
+from likewise.search.stores.address import address_of, has_scheme
 
 
 def calibration_for(
@@ -50,7 +51,7 @@ def _stored(where: str, encoder: Encoder) -> Calibration:
     address = address_of(where)
     if where.endswith(".json") and Path(where).is_file():
         return Calibration.load(where)
-    if is_milvus(address) or Path(address).is_dir():
+    if has_scheme(address) or Path(address).is_dir():
         with open_store(where, verify=False) as store:
             return stored_calibration(store).required(where)
     with cached_index(encoder, Dataset(where), USUAL).index as index:

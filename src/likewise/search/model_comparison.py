@@ -18,14 +18,15 @@ from likewise.progress import Progress, Ticker, named
 from likewise.search.comparison_result import ComparedRanking, ComparisonSettings, ModelComparison, RetrievalQuality
 from likewise.search.documents import Groups, Origin, joined_text
 from likewise.search.engines import Vectors
-from likewise.search.folder import IndexManifest
-from likewise.search.index import AnyStore, Index, IndexSettings, different_settings
+from likewise.search.index import Index, IndexSettings, different_settings
 from likewise.search.indexed_files import cached
 from likewise.search.order_changes import OrderChange, StoredText, margin
 from likewise.search.passages import PassageSettings
 from likewise.search.rank_overlap import first_texts
 from likewise.search.ranker import Blocks, Rows
 from likewise.search.recall import Relevant, Setting, positions, ranks, retrieval_result
+from likewise.search.stores import Store
+from likewise.search.stores.folder import IndexManifest
 
 PROMPTS = ("query_prompt", "document_prompt")
 USUAL = ComparisonSettings()
@@ -165,7 +166,7 @@ class StoredDocument:
         return self.id, self.texts[row], self.vectors[row]
 
 
-def stored_documents(store: AnyStore) -> Iterator[StoredDocument]:
+def stored_documents(store: Store) -> Iterator[StoredDocument]:
     """All documents of a store, in order: the passages of one are neighbours."""
     rows = (
         (name, text, vector, () if window.origins is None else (window.origins[row],))
@@ -178,7 +179,7 @@ def stored_documents(store: AnyStore) -> Iterator[StoredDocument]:
         yield StoredDocument(name, texts, vectors, [one for *_, origin in own for one in origin])
 
 
-def texts_key(store: AnyStore) -> str:
+def texts_key(store: Store) -> str:
     """The sha256 of all ids and texts of a store, in their order; of documents in passages, their whole texts."""
     digest = hashlib.sha256()
     for document in stored_documents(store):
@@ -188,7 +189,7 @@ def texts_key(store: AnyStore) -> str:
     return digest.hexdigest()
 
 
-def _stored(store: AnyStore, rows: Collection[int]) -> dict[int, StoredDocument]:
+def _stored(store: Store, rows: Collection[int]) -> dict[int, StoredDocument]:
     """The documents with the given numbers, read in one pass."""
     found: dict[int, StoredDocument] = {}
     for number, document in enumerate(stored_documents(store)) if rows else ():
@@ -197,7 +198,7 @@ def _stored(store: AnyStore, rows: Collection[int]) -> dict[int, StoredDocument]
     return found
 
 
-def indexed_by(store: AnyStore, encoder: Encoder, progress: Progress | None = None, **changes: Any) -> Index:
+def indexed_by(store: Store, encoder: Encoder, progress: Progress | None = None, **changes: Any) -> Index:
     """The texts of a store by an encoder: an index of the store itself if that made it, else one in the cache.
 
     Vectors are compared as in the store; a model with the same weights also gets the store's prompts. ``changes``

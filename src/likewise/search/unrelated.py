@@ -24,7 +24,7 @@ from likewise.metrics import DRAWS, Interval
 from likewise.progress import Progress, tracked
 from likewise.search.cached_vectors import cached_vectors
 from likewise.search.documents import hash_of
-from likewise.search.segments import StoredRows, corpus_state
+from likewise.search.stores.store import StoredRows, corpus_state
 from likewise.storage import content_key
 
 if TYPE_CHECKING:

@@ -25,14 +25,13 @@ from likewise.errors import DamagedIndex, DataError, UsageError, first_line
 from likewise.progress import Progress
 from likewise.search.engines import Engine, Plan, StackedVectors, built, faiss
 from likewise.search.ranker import Rows
-from likewise.search.segments import KnownRows, Segment, SegmentStore, StoredRows, check_files, synced_checksum
+from likewise.search.stores.segments import Segment, SegmentStore, check_files, synced_checksum
+from likewise.search.stores.store import KnownRows, StoredRows
 from likewise.storage import only_writer, sync, write_text
 
 Labels = NDArray[np.uint64]
 FORMAT = 1
 MANIFEST, UNFINISHED, LOCK, CALIBRATION = "index.json", "building.json", ".lock", "calibration.json"
-SCHEME, POINTER = "milvus:", "store.json"
-"""How addresses of Milvus begin; the file of a folder that only says in which Milvus collection its index is."""
 STALE_SHARE = 0.2  # An engine with more deleted rows than this share is built anew
 OPENING_TRIES = 5  # A writer may remove old files after a manifest is read and before its files are opened
 LARGEST_SEGMENT = 65536
@@ -89,6 +88,30 @@ class IndexManifest:
         return found | ({} if self.engine is None else self.engine.files)
 
     @property
+    def _is_sound(self) -> bool:
+        """Whether everything has its type, and files are in the folder itself."""
+        engine = [] if self.engine is None else [self.engine]
+        numbers = [self.dimension, self.bits, self.number, *(one.rows for one in self.segments)]
+        texts = [self.engine_kind, self.source, self.change, *(one.kind for one in engine)]
+        names = [one.name for one in self.segments]
+        for files in (self.attachments, *(one.files for one in self.segments), *(one.files for one in engine)):
+            if not isinstance(files, dict):
+                return False
+            names += files
+            texts += files.values()
+        endings = [sorted(Path(name).suffix for name in one.files) for one in engine]
+        return (
+            isinstance(self.settings, dict)
+            and all(
+                type(one) is int and one >= 0 for one in (*numbers, *(n for e in engine for n in (e.bits, e.width)))
+            )
+            and all(isinstance(one, str) for one in (*texts, *names))
+            and all(one not in ("", ".", "..") and not set(one) & set("/\\\0") for one in names)
+            and all(one.recall is None or isinstance(one.recall, float | int) for one in engine)
+            and all(found == [".faiss", ".npy"] for found in endings)
+        )
+
+    @property
     def checksum(self) -> str:
         """A fingerprint of the manifest, and by its files' checksums of the whole index."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
@@ -115,6 +138,8 @@ class IndexManifest:
             return None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise DamagedIndex(f"{path} is damaged and no manifest; build the index again") from error
+        if not found._is_sound:
+            raise DamagedIndex(f"{path} is damaged and no manifest; build the index again")
         if found.checksum != checksum:
             raise DamagedIndex(f"{path} is damaged: its checksum does not fit; build the index again")
         return found
@@ -257,7 +282,7 @@ class FolderWriter(KnownRows):
     segments: list[Segment]
 
     def __post_init__(self) -> None:
-        super().__init__(self.segments)
+        super().__init__(segment.keys for segment in self.segments)
 
     @classmethod
     def begun(cls, folder: Path, present: IndexManifest | None, start: IndexManifest, change: str) -> FolderWriter:
@@ -282,7 +307,7 @@ class FolderWriter(KnownRows):
         if not len(rows):
             return
         segment = Segment.of(rows)
-        self._remember(segment)
+        self._remember(segment.keys)
         entries = list(self.draft.segments)
         # As in a binary counter, each row is written again only log(n) times.
         while entries and entries[-1].rows <= len(segment) and entries[-1].rows + len(segment) <= LARGEST_SEGMENT:
@@ -396,32 +421,3 @@ def _draft(folder: Path) -> IndexManifest | None:
         return found
     except (DataError, FileNotFoundError):
         return None
-
-
-def is_milvus(address: str) -> bool:
-    """Whether an address of a store names Milvus."""
-    return address.startswith(SCHEME)
-
-
-def address_of(folder: str | Path | None, store: str | None = None) -> str:
-    """The address of an index: Milvus, given or named in the folder's pointer, or the folder itself."""
-    if store is not None:
-        if not is_milvus(store):
-            raise UsageError(f"unknown store {store!r}; give milvus://HOST:PORT/COLLECTION or milvus:FILE.db")
-        return store
-    path = Path(str(folder)) / POINTER
-    if folder is None or is_milvus(str(folder)) or not path.is_file():
-        return str(folder)
-    try:
-        store = json.loads(path.read_text(encoding="utf-8"))["store"]
-        if isinstance(store, str) and is_milvus(store):
-            return store
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise DataError(f"{path} is damaged; give the store itself, or point to it again with likewise index --store")
-
-
-def check_pointer(folder: Path) -> None:
-    """Rejects a pointer in a folder that is an index itself."""
-    if (folder / MANIFEST).exists() or (folder / UNFINISHED).exists():
-        raise UsageError(f"{folder} already holds an index of its own; give another --out")

@@ -1,4 +1,4 @@
-"""Segments (rows of an index that never change), the base classes of stores, and a store in memory.
+"""Segments (rows of an index that never change), the base class of stores that hold them, and a store in memory.
 
 A segment on disk is three files: the vectors (.npy), a key for each row (.npy), and the rows themselves, one JSON list
 ``[id, text]`` per line, or ``[id, text, origin]`` for a passage or a text with metadata. The rows of a document are
@@ -10,21 +10,22 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from likewise.errors import DamagedIndex, DataError
-from likewise.search.documents import Document, Groups, Origin, hash_of, joined_text, keeps_origins
+from likewise.progress import Progress
+from likewise.search.documents import Groups, Origin, hash_of, joined_text
 from likewise.search.engines import Engine, Plan, StackedVectors, Vectors, built, inner_products
 from likewise.search.filters import Filter, column_types
 from likewise.search.hits import Hit
-from likewise.search.ranker import Corpus
+from likewise.search.stores.store import KnownRows, Searched, Store, StoredRows, corpus_state
 from likewise.storage import file_hash, sync
 
 KEY = np.dtype([("id", "<u8"), ("text", "<u8"), ("end", "<u8")])  # Hashes of a row's id and text; where its line ends
@@ -32,88 +33,6 @@ RowMask = NDArray[np.bool_]
 Keys = NDArray[np.void]
 PARTS = ("vectors.npy", "keys.npy", "rows.jsonl")
 WINDOW = 4096
-
-
-@dataclass(frozen=True)
-class Searched:
-    """How a store searches."""
-
-    engine: str  # exact, hnsw, ivf, or the name of Milvus's index
-    recall: float | None = None  # the share of the true ten best that it finds on a sample; None for an exact search
-    note: str = ""  # one line for the user: why this engine, or that it fell back to another
-
-
-@dataclass(frozen=True, eq=False)
-class StoredRows:
-    """Some rows: their ids, their texts and their vectors (n, d); with origins, rows of documents."""
-
-    ids: Sequence[str]
-    texts: Sequence[str]
-    vectors: Vectors
-    origins: Sequence[Origin] | None = None  # None in an index of plain texts
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-class Store:
-    """What stores in folders, in memory and in Milvus share."""
-
-    settings: Mapping[str, Any]  # what the vectors depend on
-
-    @property
-    def has_origins(self) -> bool:
-        """Whether rows are passages or have metadata."""
-        return keeps_origins(self.settings)
-
-    def windows(self) -> Iterator[StoredRows]:
-        """All rows in order, about a thousand at a time."""
-        raise NotImplementedError
-
-    def writer(self, change: str = "") -> AbstractContextManager[Any]:
-        """Begin a change."""
-        raise NotImplementedError
-
-    def corpus(self) -> Corpus:
-        """All rows: texts or passages, with their ids and origins."""
-        ids: list[str] = []
-        texts: list[str] = []
-        origins: list[Origin] = []
-        for rows in self.windows():
-            ids += rows.ids
-            texts += rows.texts
-            origins += rows.origins or ()
-        return Corpus(ids, texts, origins if self.has_origins else None)
-
-    def delete(self, ids: Sequence[str]) -> None:
-        """Delete texts or documents; an unknown id raises DataError, and then nothing is deleted."""
-        with self.writer() as writer:
-            writer.delete([ids] if isinstance(ids, str) else ids)
-            writer.commit()
-
-    def close(self) -> None:
-        """Release what other processes may wait for."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-@contextmanager
-def closed_on_error(store: Store) -> Iterator[None]:
-    """Close a store that turns out to be unusable."""
-    try:
-        yield
-    except BaseException:
-        store.close()
-        raise
-
-
-def corpus_state(texts: NDArray[np.uint64]) -> str:
-    """A fingerprint of texts by their hashes (n,), in any order."""
-    return f"{len(texts)}-{int(texts.sum(dtype=np.uint64)):016x}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,59 +257,6 @@ class SegmentStore(Store):
             yield from segment.windows(self.has_origins)
 
 
-class KnownRows:
-    """Which ids and texts a change has already: the key of each id -> the key of its text."""
-
-    at_once = False
-
-    def __init__(self, segments: Iterable[Segment] = ()) -> None:
-        self.known: dict[int, int] = {}
-        for segment in segments:
-            self._remember(segment)
-
-    def _remember(self, segment: Segment) -> None:
-        # Of a document's rows, the first counts: its key is that of the document.
-        self.known |= zip(segment.keys["id"][::-1].tolist(), segment.keys["text"][::-1].tolist(), strict=True)
-
-    def missing(self, ids: Sequence[str], texts: Sequence[str]) -> list[int]:
-        """The indices of the rows that are not stored yet; an id that is stored with another text raises DataError."""
-        return self.missing_contents(ids, [hash_of(text) for text in texts])
-
-    def missing_documents(self, documents: Sequence[Document]) -> list[Document]:
-        """The documents that are not stored yet, by their texts and metadata."""
-        other = "text or other metadata" if any(one.metadata for one in documents) else "text"
-        found = self.missing_contents([one.id for one in documents], [one.content for one in documents], other)
-        return [documents[index] for index in found]
-
-    def missing_contents(self, ids: Sequence[str], contents: Sequence[int], other: str = "text") -> list[int]:
-        """``missing`` by the hashes of the texts."""
-        wanted: list[int] = []
-        new: dict[int, int] = {}
-        for index, (name, content) in enumerate(zip(ids, contents, strict=True)):
-            key = hash_of(name)
-            if new.get(key, content) != content:
-                raise DataError(f"the id {name!r} names two texts; give each text an id of its own")
-            stored = self.known.get(key)
-            if stored is None and key not in new:
-                new[key] = content
-                wanted.append(index)
-            elif stored is not None and stored != content:
-                cure = "delete it first, or put a prefix before the new ids"
-                raise DataError(f"the id {name!r} is already in the index with another {other}; {cure}")
-        return wanted
-
-    def _forget(self, ids: Sequence[str]) -> NDArray[np.uint64]:
-        """The keys of rows to delete; an unknown id raises DataError before any is deleted."""
-        keys = {hash_of(name): name for name in ids}
-        unknown = [name for key, name in keys.items() if key not in self.known]
-        if unknown:
-            more = f" and {len(unknown) - 1} others are" if len(unknown) > 1 else " is"
-            raise DataError(f"the id {unknown[0]!r}{more} not in the index; nothing was deleted")
-        for key in keys:
-            del self.known[key]
-        return np.array(list(keys), np.uint64)
-
-
 @dataclass(frozen=True, eq=False)
 class MemoryStore(SegmentStore):
     """The rows of an index without a folder; they end with the process."""
@@ -415,14 +281,14 @@ class MemoryWriter(KnownRows):
     """One change of a ``MemoryStore``."""
 
     def __init__(self, store: MemoryStore) -> None:
-        super().__init__(store.segments)
+        super().__init__(segment.keys for segment in store.segments)
         self._store, self._segments = store, list(store.segments)
 
     def append(self, rows: StoredRows) -> None:
         """Add rows after the others."""
         if len(rows):
             self._segments.append(Segment.of(rows))
-            self._remember(self._segments[-1])
+            self._remember(self._segments[-1].keys)
 
     def delete(self, ids: Sequence[str]) -> None:
         """Delete rows; an unknown id raises DataError before any is deleted."""
@@ -430,6 +296,6 @@ class MemoryWriter(KnownRows):
         left = [segment.without(np.isin(segment.keys["id"], keys)) for segment in self._segments]
         self._segments = [segment for segment in left if len(segment)]
 
-    def commit(self) -> None:
+    def commit(self, progress: Progress | None = None) -> None:  # noqa: ARG002
         """Make the change visible in the store after ``reopened``."""
         self._store.segments[:] = self._segments
