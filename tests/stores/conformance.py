@@ -121,10 +121,7 @@ def write(writer: Any, rows: StoredRows) -> int:
         contents = {name: origin.content for name, origin in zip(rows.ids, rows.origins, strict=True)}
         wanted = {list(contents)[i] for i in writer.missing_contents(list(contents), list(contents.values()))}
     chosen = [i for i, name in enumerate(rows.ids) if name in wanted]
-    origins = None if rows.origins is None else [rows.origins[i] for i in chosen]
-    writer.append(
-        StoredRows([rows.ids[i] for i in chosen], [rows.texts[i] for i in chosen], rows.vectors[chosen], origins)
-    )
+    writer.append(taken(rows, chosen))
     return len(chosen)
 
 

@@ -117,11 +117,11 @@ def test_a_commit_without_a_majority_is_repeated(
     """Of two nodes one is no majority: it stores rows, but changes neither settings nor aliases."""
     rows, other = rows_of(200), rows_of(300, 1, "new")
     fill(target, rows)
-    monkeypatch.setattr(qdrant, "PATIENCE_SECONDS", 3.0)
     with target.building({**PLAIN, "texts": "b"}, replace=True) as writer:
         write(writer, part(other, slice(0, 100)))
         cluster.nodes[1].kill()
         write(writer, other)
+        monkeypatch.setattr(qdrant, "PATIENCE_SECONDS", 3.0)
         with pytest.raises(DataError, match="check Qdrant and run the same command again") as caught:
             writer.commit()
         assert "\n" not in str(caught.value)
