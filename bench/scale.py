@@ -15,6 +15,7 @@ the machine hardly change. The spread of window times and the prediction of two 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 
 import likewise
 from cluster import Cluster, Simulated, simulate
+from likewise.data import read_texts
 from likewise.encoder import Encoder, forward
 from likewise.encoder.stream import encode_stream
 from likewise.sample import sample_sentences
@@ -44,7 +46,8 @@ from likewise.storage import write_text
 
 HOUR, GB = 3600.0, 1e9
 WINDOW = forward.WINDOW_TEXTS
-RECEIPT = {"window": 10**6, "shard": "window-0001000000.npy", "rows": WINDOW, "truncated": 0, "sha256": "0" * 64}
+RECEIPT = {"file": "part-000000000000.parquet", "rows": WINDOW, "sha256": "0" * 64}
+COMMIT = 2.0  # Seconds between two manifests
 TEXTS = (10_000_000, 1_000_000_000)
 MACHINES = (10, 100, 1000)
 WORKERS = 1000  # of the simulation
@@ -73,6 +76,7 @@ class Measured:
     appends: list[list[float]]  # segments of an index, seconds to append one row to it
     known_bytes: float  # memory of an index's writer for each row
     product: float  # of an IVF engine: seconds for each vector and list
+    read: float  # of the first process, to read and hash a text
 
 
 def texts(count: int) -> Iterator[tuple[str, str]]:
@@ -118,12 +122,13 @@ def measured(model: str, size: int, count: int, rounds: int) -> Measured:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     append, appends = index_times(encoder.dimension)
     known, product, commits = known_bytes(), engine_time(encoder.dimension), commit_times()
+    read = read_time()
     where = f"likewise {likewise.__version__}, torch {torch.__version__}, {platform.machine()}, {os.cpu_count()} cores"
     return Measured(
         f"{model}, 1 thread, {where}, {time.strftime('%Y-%m-%d')}", [load, os.getloadavg()[0]], size,
         [wall for wall, _ in one], [used for _, used in one], [wall for wall, _ in two], [used for _, used in two],
         [wall for wall, _ in start], [used for _, used in start], mean(sizes), 4 * encoder.dimension, mean(ids),
-        memory, commits, append, appends, known, product,
+        memory, commits, append, appends, known, product, read,
     )  # fmt: skip
 
 
@@ -181,6 +186,18 @@ def known_bytes(rows: int = 200_000) -> float:
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return size / len(known.known)
+
+
+def read_time(rows: int = 20 * WINDOW) -> float:
+    """Processor time for each text of a file that is read and hashed, as the first process of a run does it."""
+    digest = hashlib.sha256()
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "texts.jsonl"
+        path.write_text("".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in texts(rows)))
+        used = time.process_time()
+        for row in read_texts(path):
+            digest.update(json.dumps([row.id, row.text]).encode())
+        return (time.process_time() - used) / rows
 
 
 def engine_time(dimension: int, rows: int = 16_384) -> float:
@@ -264,6 +281,7 @@ def print_measured(model: Model) -> None:
         ("memory of a process that encodes", f"{found.memory / 1e6:.0f} MB"),
         ("commit of a manifest", f"{1e3 * constant:.1f} ms + {1e6 * slope:.1f} µs for each receipt in it"),
         ("append of 4,096 rows to an index", f"{found.append:.2f} s + {1e6 * segment:.0f} µs for each segment"),
+        ("the first process reads and hashes, texts per second", f"{1 / found.read:,.0f}"),
         ("memory of an index's writer for each row", f"{found.known_bytes:.0f} bytes"),
         ("IVF engine, for each vector and list", f"{1e9 * found.product:.1f} ns"),
     ])  # fmt: skip
@@ -321,7 +339,7 @@ def print_limits(model: Model, cores: int) -> None:
         windows, segments = windows_of(count), math.ceil(count / folder.LARGEST_SEGMENT)
         hours = model.hours(count, 1000 * cores)
         each = windows * constant + slope * windows**2 / 2
-        some = HOUR * hours * (constant + slope * windows / 2)  # one commit every second
+        some = HOUR * hours / COMMIT * (constant + slope * windows / 2)
         copying = windows * found.append + segment_cost * segments * windows / 2
         engine = _products(count) * found.product
         through = count * found.vector_bytes / 1.25e9
@@ -329,7 +347,8 @@ def print_limits(model: Model, cores: int) -> None:
             "receipts per second at the driver, 1,000 machines": f"{windows / hours / HOUR:,.0f}",
             "size of the manifest": f"{windows * receipt / 1e6:,.1f} MB",
             "manifest written after every receipt": f"{each / HOUR:,.2f} hours",
-            "manifest written every second": f"{some / HOUR:,.3f} hours, of {hours:.2f}",
+            f"manifest written every {COMMIT:.0f} seconds": f"{some / HOUR:,.3f} hours, of {hours:.2f}",
+            "all texts read and hashed by the first process": f"{count * found.read / HOUR:,.2f} hours",
             "files of shards, one for each window": f"{windows:,}",
             "one index: segments, files of them": f"{segments:,}, {3 * segments:,}",
             "one index: windows appended by one writer": f"{copying / HOUR:,.1f} hours",
