@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-Lifetime = Callable[[int, int], float]  # A worker and the number of its attempt -> seconds until it dies
+OfAttempt = Callable[[int, int], float]  # A worker and the number of its attempt -> a number
 END, DEATH, WAKE = range(3)
 
 
@@ -26,7 +26,6 @@ class Cluster:
     copies: bool = False  # whether a worker without work runs a second copy of the oldest running window
     patience: float = math.inf  # how long a window runs before it gets a second copy
     restart: float = 0.0  # seconds from a death until the worker is back
-    speeds: Sequence[float] = ()  # by worker: times of windows are multiplied by it; 1 without
 
 
 @dataclass
@@ -46,16 +45,27 @@ def no_deaths(_worker: int, _attempt: int) -> float:
     return math.inf
 
 
-def simulate(times: Sequence[float], cluster: Cluster, lifetime: Lifetime = no_deaths) -> Simulated:
-    """Run windows of these times (n,) on a cluster."""
-    return _Run(times, cluster, lifetime).result()
+def no_delay(_worker: int, _attempt: int) -> float:
+    """Workers that are all as fast as measured."""
+    return 1.0
+
+
+def simulate(
+    times: Sequence[float], cluster: Cluster, lifetime: OfAttempt = no_deaths, slowdown: OfAttempt = no_delay
+) -> Simulated:
+    """Run windows of these times (n,) on a cluster.
+
+    ``lifetime`` says after how many seconds a worker dies, ``slowdown`` how many times longer its window takes.
+    """
+    return _Run(times, cluster, lifetime, slowdown).result()
 
 
 @dataclass
 class _Run:
     times: Sequence[float]
     cluster: Cluster
-    lifetime: Lifetime
+    lifetime: OfAttempt
+    slowdown: OfAttempt
     now: float = 0.0
     following: int = 0  # the first window that was never given out
     oldest: int = 0  # the first unfinished window
@@ -154,7 +164,7 @@ class _Run:
         else:
             self.single.pop(window, None)
         attempt = self.attempt[worker]
-        needed = self.times[window] * (self.cluster.speeds[worker] if self.cluster.speeds else 1.0)
+        needed = self.times[window] * self.slowdown(worker, attempt)
         lives = self.lifetime(worker, attempt)
         event = (self.now + needed, END) if needed <= lives else (self.now + lives, DEATH)
         heapq.heappush(self.events, (*event, worker, attempt))

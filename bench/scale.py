@@ -1,6 +1,6 @@
 """Claim: the cost of encoding and indexing many texts on many machines follows from a few numbers measured here.
 
-    python bench/scale.py [--measurements FILE] [--texts 512] [--windows 8] [--rounds 3] [--cores 16] [--price 0]
+    python bench/scale.py [--measurements FILE] [--texts 256] [--windows 8] [--rounds 3] [--cores 16] [--price 0]
 
 Measures windows of texts in one process and with two workers, one thread each, in alternating rounds; commits of
 manifests, segments of an index, and a build of an engine. With --measurements the numbers are read from that file, or
@@ -20,6 +20,7 @@ import json
 import math
 import os
 import platform
+import random
 import resource
 import sys
 import tempfile
@@ -110,7 +111,7 @@ def one_process(encoder: Encoder, items: Iterator[tuple[str, str]]) -> tuple[lis
 
 def measured(model: str, size: int, count: int, rounds: int) -> Measured:
     encoder = Encoder.load(model, device="cpu", threads=1)
-    load, forward.WINDOW = os.getloadavg()[0], size
+    load, forward.WINDOW_TEXTS = os.getloadavg()[0], size
     one, two, start = [], [], []
     for number in range(rounds):
         one.append(one_process(encoder, texts(count * size)))
@@ -360,46 +361,57 @@ def print_limits(model: Model, cores: int) -> None:
     table("What one driver, one manifest and one index cost", ["texts", "what", "cost"], rows)
 
 
+@dataclass(frozen=True)
+class Scenario:
+    """What goes wrong: a share of slow workers, a share of slow attempts, and how often a worker dies."""
+
+    slow_workers: float = 0.0  # three times slower, always
+    slow_attempts: float = 0.0  # ten times slower, such as a stalled disk
+    between_deaths: float = math.inf
+
+
 SCENARIOS = {
-    "nothing goes wrong": {},
-    "2 % of the workers are 3 times slower": {"slow": (0.02, 3.0)},
-    "1 % of the windows take 10 times longer": {"late": (0.01, 10.0)},
-    "each worker dies once a day": {"mtbf": 24 * HOUR},
-    "each worker dies every 2 hours": {"mtbf": 2 * HOUR},
-    "all of it": {"slow": (0.02, 3.0), "late": (0.01, 10.0), "mtbf": 2 * HOUR},
+    "nothing goes wrong": Scenario(),
+    "2 % of the workers are 3 times slower": Scenario(slow_workers=0.02),
+    "1 % of the attempts take 10 times longer": Scenario(slow_attempts=0.01),
+    "each worker dies once a day": Scenario(between_deaths=24 * HOUR),
+    "each worker dies every 2 hours": Scenario(between_deaths=2 * HOUR),
+    "all of it": Scenario(0.02, 0.01, 2 * HOUR),
 }
-POLICIES = {
-    "free": {},
-    "2 ahead": {"ahead": 2.0},
-    "8 ahead": {"ahead": 8.0},
-    "free, copies": {"copies": True},
-    "2 ahead, copies": {"ahead": 2.0, "copies": True},
-    "8 ahead, copies": {"ahead": 8.0, "copies": True},
+POLICIES: dict[str, tuple[float, bool]] = {  # windows ahead for each worker, second copies
+    "2 ahead": (2, False),
+    "2 ahead, copies": (2, True),
+    "32 ahead": (32, False),
+    "32 ahead, copies": (32, True),
+    "no order": (math.inf, False),
 }
 
 
-def simulated(model: Model, scenario: dict[str, object], policy: dict[str, object], windows: int) -> Simulated:
-    """A run with resampled window times; the same draws for every policy."""
-    rng = np.random.default_rng(0)
+def simulated(model: Model, scenario: Scenario, policy: tuple[float, bool], windows: int) -> Simulated:
+    """A run with resampled window times; the same times and slow workers for every policy."""
+    rng, chance = np.random.default_rng(0), random.Random(0)
     times = rng.choice(model.spread, windows) * model.window * model.shared
-    share, factor = scenario.get("late", (0.0, 1.0))  # type: ignore[misc]
-    times[rng.random(windows) < share] *= factor
-    share, factor = scenario.get("slow", (0.0, 1.0))  # type: ignore[misc]
-    speeds = np.where(rng.random(WORKERS) < share, factor, 1.0)
-    deaths = np.random.default_rng(1)
-    mtbf = float(scenario.get("mtbf", math.inf))  # type: ignore[arg-type]
-    how = Cluster(WORKERS, restart=60 + model.start, patience=1.5 * model.window * model.shared,
-                  speeds=tuple(speeds.tolist()), **policy)  # type: ignore[arg-type]  # fmt: skip
-    return simulate(times.tolist(), how, lambda *_: deaths.exponential(mtbf) if mtbf < math.inf else math.inf)
+    slow = (rng.random(WORKERS) < scenario.slow_workers).tolist()
+    patience = 1.5 * model.window * model.shared
+    how = Cluster(WORKERS, *policy, patience=patience, restart=60 + model.start)
+    rate = 1 / scenario.between_deaths
+
+    def lifetime(_worker: int, _attempt: int) -> float:
+        return chance.expovariate(rate) if rate else math.inf
+
+    def slowdown(worker: int, _attempt: int) -> float:
+        return (3.0 if slow[worker] else 1.0) * (10.0 if chance.random() < scenario.slow_attempts else 1.0)
+
+    return simulate(times.tolist(), how, lifetime, slowdown)
 
 
 def print_simulation(model: Model) -> None:
     for count in TEXTS:
         windows, rows = windows_of(count), []
+        ideal = simulated(model, Scenario(), (math.inf, False), windows).work / WORKERS
         for title, scenario in SCENARIOS.items():
             for name, policy in POLICIES.items():
                 found = simulated(model, scenario, policy, windows)
-                ideal = simulated(model, {}, {}, windows).work / WORKERS
                 rows.append((
                     title, name, f"{found.seconds / 60:.1f}", f"{found.seconds / ideal:.2f}",
                     f"{(found.lost + found.second) / found.work:.2%}", f"{found.deaths:,}", f"{found.most_waiting:,}",
@@ -412,7 +424,7 @@ def print_simulation(model: Model) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measurements", type=Path)
-    parser.add_argument("--texts", type=int, default=512)
+    parser.add_argument("--texts", type=int, default=256)
     parser.add_argument("--windows", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=16)

@@ -22,7 +22,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
     sys.modules.pop("cluster", None)
 
 
-def twin(times: Sequence[int], how: Any, lifetime: Any) -> tuple[int, int, int, int, int]:
+def twin(times: Sequence[int], how: Any, lifetime: Any, slowdown: Any) -> tuple[int, int, int, int, int]:
     """Tick by tick, with lists only: seconds, work, lost, second copies, deaths. All times are whole numbers."""
     workers, done, given = range(how.workers), set[int](), 0
     jobs: list[tuple[int, int] | None] = [None] * how.workers  # window and start
@@ -36,7 +36,7 @@ def twin(times: Sequence[int], how: Any, lifetime: Any) -> tuple[int, int, int, 
                 if jobs[worker] is None:
                     continue
                 window, began = jobs[worker]
-                needed = times[window] * (how.speeds[worker] if how.speeds else 1)
+                needed = times[window] * slowdown(worker, attempts[worker])
                 lives = lifetime(worker, attempts[worker])
                 if kind == "ends" and needed <= lives and now == began + needed:
                     work += now - began
@@ -97,14 +97,15 @@ class TestClosedForms:
         assert times.sum() / 50 <= found.seconds <= times.sum() / 50 + times.max()
 
     def test_a_second_copy_ends_a_straggler(self, cluster: Any) -> None:
-        slow = cluster.Cluster(2, speeds=(1, 100))
-        assert cluster.simulate([1.0] * 4, slow).seconds == 100
-        copied = cluster.simulate([1.0] * 4, cluster.Cluster(2, copies=True, patience=2.0, speeds=(1, 100)))
+        slow = {"slowdown": lambda worker, _: 100.0 if worker else 1.0}
+        assert cluster.simulate([1.0] * 4, cluster.Cluster(2), **slow).seconds == 100
+        copied = cluster.simulate([1.0] * 4, cluster.Cluster(2, copies=True, patience=2.0), **slow)
         assert (copied.seconds, copied.second) == (4.0, 4.0)
 
     def test_order_holds_back_fast_workers(self, cluster: Any) -> None:
-        held = cluster.simulate([1.0] * 40, cluster.Cluster(2, ahead=2, speeds=(1, 10)))
-        free = cluster.simulate([1.0] * 40, cluster.Cluster(2, speeds=(1, 10)))
+        slow = {"slowdown": lambda worker, _: 10.0 if worker else 1.0}
+        held = cluster.simulate([1.0] * 40, cluster.Cluster(2, ahead=2), **slow)
+        free = cluster.simulate([1.0] * 40, cluster.Cluster(2), **slow)
         assert held.most_waiting <= 3 < free.most_waiting and held.seconds > free.seconds
 
 
@@ -121,15 +122,16 @@ def test_the_twin_agrees(cluster: Any, seed: int) -> None:
         copies=bool(rng.random() < 0.6),
         patience=float(rng.choice([0, 3, 12])),
         restart=int(rng.integers(1, 6)),
-        speeds=tuple(rng.choice([1, 1, 4], workers).tolist()),
     )
-    found = cluster.simulate(times, how, lambda worker, attempt: lives[worker, attempt])
-    wanted = twin(times, how, lambda worker, attempt: lives[worker, attempt])
+    slow = rng.choice([1, 1, 4], (workers, 400))
+    draws = (lambda *at: lives[at]), (lambda *at: int(slow[at]))
+    found, wanted = cluster.simulate(times, how, *draws), twin(times, how, *draws)
     assert (found.seconds, found.work, found.lost, found.second, found.deaths) == wanted
 
 
 def test_the_twin_sees_deaths_and_copies(cluster: Any) -> None:
     """Cases in which nothing happens would prove nothing."""
-    how = cluster.Cluster(2, ahead=1.0, copies=True, patience=2, restart=3, speeds=(1, 9))
-    _, _, lost, second, deaths = twin([4, 4, 4, 4], how, lambda worker, attempt: 5.0 if worker else math.inf)
+    how = cluster.Cluster(2, ahead=1.0, copies=True, patience=2, restart=3)
+    draws = (lambda worker, _: 5.0 if worker else math.inf), (lambda worker, _: 9 if worker else 1)
+    _, _, lost, second, deaths = twin([4, 4, 4, 4], how, *draws)
     assert lost > 0 and second > 0 and deaths > 0

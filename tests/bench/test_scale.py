@@ -63,4 +63,4 @@ def test_tables(scale: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     # Four windows on two workers take two turns, and the start.
     assert "| two workers, simulated | 7.0 | 8.8 | 1.26 |" in shown
     assert "| two workers, simulated, times the ratio of the rounds before | 8.0 | 8.8 | 1.10 |" in shown
-    assert "| nothing goes wrong | free | 2.2 | 1.06 | 0.00% | 0 | 0 |" in shown
+    assert "| nothing goes wrong | no order | 2.2 | 1.06 | 0.00% | 0 | 0 |" in shown
