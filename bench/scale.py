@@ -4,12 +4,13 @@
 
 Measures windows of texts in one process and with two workers, one thread each, in alternating rounds; commits of
 manifests, segments of an index, and a build of an engine. With --measurements the numbers are read from that file, or
-written to it. Then it prints the tables of docs/scale.md: whether the simulator of bench/cluster.py predicts the last
-round, which the fit has not seen; hours, memory and traffic for 10 million and 1 billion texts; what breaks first; and
-what stragglers and failures cost 1,000 workers. Prices are inputs: --price is that of a machine for an hour.
+written to it. Then it prints the tables of docs/scale.md: whether the simulator of bench/simulation.py predicts the
+last round, which the fit has not seen; time, memory and traffic for 10 million and 1 billion texts; what breaks first;
+and what stragglers and failures cost 1,000 workers. Prices are inputs: --price is that of a machine for an hour.
 
 A measured window has --texts texts; the tables are for windows of 4,096. Costs are processor time, which other jobs of
-the machine hardly change. The spread of window times and the prediction of two workers are wall time.
+the machine hardly change. The prediction of two workers is wall time, and so is the spread of window times in the
+simulation; --spread processor takes that of processor time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, median
 
@@ -35,7 +36,6 @@ import torch
 from numpy.typing import NDArray
 
 import likewise
-from cluster import Cluster, Simulated, simulate
 from likewise.data import read_texts
 from likewise.encoder import Encoder, forward
 from likewise.encoder.stream import encode_stream
@@ -44,6 +44,7 @@ from likewise.search import folder
 from likewise.search.engines import Plan, StackedVectors, built, faiss
 from likewise.search.segments import KnownRows, Segment, StoredRows
 from likewise.storage import write_text
+from simulation import Cluster, Simulated, simulate
 
 HOUR, GB = 3600.0, 1e9
 WINDOW = forward.WINDOW_TEXTS
@@ -233,6 +234,7 @@ class Model:
     shared: float  # how much longer it takes if the other core encodes too
     start: float  # of a worker
     measured: Measured
+    by_processor: bool = False  # whether the spread of window times is that of processor time
 
     @classmethod
     def fitted(cls, found: Measured) -> Model:
@@ -245,9 +247,9 @@ class Model:
 
     @property
     def spread(self) -> Numbers:
-        """Wall times of windows, in units of their median."""
-        wall = np.ravel(self.measured.windows)
-        return wall / np.median(wall)
+        """Times of windows, in units of their median; wall time has what other jobs of the machine took."""
+        times = np.ravel(self.measured.processor if self.by_processor else self.measured.windows)
+        return times / np.median(times)
 
     def hours(self, count: int, workers: int) -> float:
         """Equal times: as many turns as the busiest worker has windows."""
@@ -306,6 +308,9 @@ def print_validation(found: Measured) -> None:
             )
         ),
     ]
+    used = median(found.start_processor[:-1]) + count * float(np.median(found.processor[:-1]))
+    last = found.two_processor[-1]
+    rows.append(("two workers, processor time of both", f"{used:.1f}", f"{last:.1f}", f"{last / used:.2f}"))
     title = f"The last of {len(found.two)} rounds, predicted from the others: {count} windows of {found.texts:,} texts"
     table(title, ["prediction", "predicted s", "measured s", "ratio"], rows)
 
@@ -318,15 +323,15 @@ def print_cost(model: Model, cores: int, price: float) -> None:
             stored = count * (found.vector_bytes + found.id_bytes)
             traffic = (stored + count * found.text_bytes) / (hours * HOUR)
             used = min(1.0, windows / (machines * cores))
-            cost = f"{machines * hours * price:,.0f}" if price else "-"
+            cost = (f"{machines * hours * price:,.2f}",) if price else ()
             rows.append((
-                f"{count:,}", f"{machines:,}", f"{windows / (machines * cores):.1f}", f"{hours:.2f}",
-                f"{machines * hours:,.0f}", f"{used:.0%}", f"{cores * found.memory / GB:.0f}", f"{stored / GB:,.0f}",
-                f"{traffic / 1e6:,.0f}", f"{traffic / machines / 1e6:.1f}", cost,
+                f"{count:,}", f"{machines:,}", f"{windows / (machines * cores):.1f}", f"{60 * hours:,.1f}",
+                f"{machines * hours:,.1f}", f"{used:.0%}", f"{cores * found.memory / GB:.0f}", f"{stored / GB:,.0f}",
+                f"{traffic / 1e6:,.0f}", f"{traffic / machines / 1e6:.1f}", *cost,
             ))  # fmt: skip
     table(f"Encoding, {cores} cores per machine, one worker each", [
-        "texts", "machines", "windows per worker", "hours", "machine hours", "workers in use", "GB memory per machine",
-        "GB written", "MB/s in all", "MB/s per machine", "price",
+        "texts", "machines", "windows per worker", "minutes", "machine hours", "workers in use",
+        "GB memory per machine", "GB written", "MB/s in all", "MB/s per machine", *(["price"] if price else []),
     ], rows)  # fmt: skip
 
 
@@ -347,6 +352,9 @@ def print_limits(model: Model, cores: int) -> None:
         costs = {
             "receipts per second at the driver, 1,000 machines": f"{windows / hours / HOUR:,.0f}",
             "size of the manifest": f"{windows * receipt / 1e6:,.1f} MB",
+            "texts per second that workers encode, and that the first process reads": (
+                f"{count / hours / HOUR:,.0f}, {1 / found.read:,.0f}"
+            ),
             "manifest written after every receipt": f"{each / HOUR:,.2f} hours",
             f"manifest written every {COMMIT:.0f} seconds": f"{some / HOUR:,.3f} hours, of {hours:.2f}",
             "all texts read and hashed by the first process": f"{count * found.read / HOUR:,.2f} hours",
@@ -354,7 +362,7 @@ def print_limits(model: Model, cores: int) -> None:
             "one index: segments, files of them": f"{segments:,}, {3 * segments:,}",
             "one index: windows appended by one writer": f"{copying / HOUR:,.1f} hours",
             "one index: memory of its writer for known rows": f"{count * found.known_bytes / GB:,.0f} GB",
-            f"one index: IVF engine of {_lists(count):,} lists, one core": f"{engine / HOUR:,.0f} hours",
+            f"one index: IVF engine of {_lists(count):,} lists, one core": f"{engine / HOUR:,.1f} hours",
             "all vectors through the driver, at 10 Gbit/s": f"{through / HOUR:,.2f} hours",
         }
         rows += [(f"{count:,}", name, cost) for name, cost in costs.items()]
@@ -429,6 +437,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=16)
     parser.add_argument("--price", type=float, default=0.0)
+    parser.add_argument("--spread", choices=("wall", "processor"), default="wall")
     parser.add_argument("--model", default="minilm")
     options = parser.parse_args()
     stored = options.measurements
@@ -438,7 +447,7 @@ def main() -> None:
         found = measured(options.model, options.texts, options.windows, max(2, options.rounds))
         if stored is not None:
             stored.write_text(json.dumps(asdict(found)))
-    model = Model.fitted(found)
+    model = replace(Model.fitted(found), by_processor=options.spread == "processor")
     print_measured(model)
     print_validation(found)
     print_cost(model, options.cores, options.price)

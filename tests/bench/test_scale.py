@@ -17,7 +17,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 def scale(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(BENCH))
     yield importlib.import_module("scale")
-    for name in ("scale", "cluster"):
+    for name in ("scale", "simulation"):
         sys.modules.pop(name, None)
 
 

@@ -18,8 +18,8 @@ BENCH = Path(__file__).parents[2] / "bench"
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(BENCH))
-    yield importlib.import_module("cluster")
-    sys.modules.pop("cluster", None)
+    yield importlib.import_module("simulation")
+    sys.modules.pop("simulation", None)
 
 
 def twin(times: Sequence[int], how: Any, lifetime: Any, slowdown: Any) -> tuple[int, int, int, int, int]:

@@ -2,7 +2,7 @@
 
 The driver hands out windows by their number. At most ``ahead`` windows per worker are given out beyond the oldest
 unfinished one, since receipts are committed in order. A worker that dies loses its window, which is handed out again.
-``bench/scale.py`` uses it with measured times; its twins are in tests/bench/test_cluster.py.
+``bench/scale.py`` uses it with measured times; its twins are in tests/bench/test_simulation.py.
 """
 
 from __future__ import annotations
