@@ -19,7 +19,7 @@ import pytest
 import likewise
 
 PUBLIC = {
-    "likewise": ["CrossEncoder", "Encoder", "Explanation", "Index", "Scorer", "__version__"],
+    "likewise": ["CrossEncoder", "Encoder", "Explanation", "Index", "Scorer", "__version__", "explain_hits"],
     "likewise.encoder": [
         "CrossEncoder",
         "Encoded",
@@ -94,6 +94,7 @@ PUBLIC = {
         "baseline",
         "calibrate",
         "cut_passages",
+        "explain_hits",
         "ranked",
     ],
     "likewise.train": [

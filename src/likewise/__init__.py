@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from likewise.explain import Explanation
     from likewise.interface import CrossEncoder, Encoder, Scorer
-    from likewise.search import Index
+    from likewise.search import Index, explain_hits
 
 __version__ = "0.1.0"
-__all__ = ["CrossEncoder", "Encoder", "Explanation", "Index", "Scorer", "__version__"]
+__all__ = ["CrossEncoder", "Encoder", "Explanation", "Index", "Scorer", "__version__", "explain_hits"]
 
 # Loaded on first use, so that `import likewise` stays free of torch.
 _HOMES = {
@@ -20,6 +20,7 @@ _HOMES = {
     "Explanation": "likewise.explain",
     "Index": "likewise.search",
     "Scorer": "likewise.interface",
+    "explain_hits": "likewise.search",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from likewise.encoder import CrossEncoder as PlainCrossEncoder
 from likewise.encoder import Encoder as PlainEncoder
@@ -16,6 +16,9 @@ from likewise.explain import differences as text_differences
 from likewise.explain import explain as explain_pair
 from likewise.explain import explain_cross_encoder as explain_logit
 from likewise.results import Result
+
+if TYPE_CHECKING:
+    from likewise.search import Hits
 
 
 @runtime_checkable
@@ -63,6 +66,12 @@ class Encoder(PlainEncoder):
     def differences(self, left: str, right: str, **options: Any) -> Differences:
         """Where two texts differ; see :func:`likewise.explain.differences`."""
         return text_differences(self, left, right, **options)
+
+    def explain_hits(self, query: str, hits: Any, **options: Any) -> Hits:
+        """Why the hits that any system returned have their scores; see :func:`likewise.search.explain_hits`."""
+        from likewise.search import explain_hits
+
+        return explain_hits(self, query, hits, **options)
 
 
 class CrossEncoder(PlainCrossEncoder):

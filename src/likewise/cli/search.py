@@ -1,4 +1,4 @@
-"""``likewise search`` and ``index``: build an index of a file of texts, search it, and explain the hits."""
+"""``likewise search``, ``explain-hits`` and ``index``: build an index of texts, search it, and explain hits."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from likewise.search.documents import Selection
     from likewise.search.hits import SearchResult
     from likewise.search.index import IndexInfo
+    from likewise.search.returned_hits import ReturnedHit
     from likewise.search.searcher import Searcher
     from likewise.search.why_not import WhyNot
 
@@ -162,6 +163,59 @@ def _check(context: Context, ranker: str, explained: bool) -> None:
         refuse_given(context, ("min_percentile", "min_probability"), what)
     if ranker not in ("dense", "hybrid"):
         refuse_given(context, MADE_WITH, f"the ranker {ranker}, which needs no index")
+
+
+HITS_HELP = "A jsonl, csv, tsv or txt file with a hit on each line, a json file with an answer, or - for stdin."
+
+
+@dataclass(frozen=True)
+class HitColumns:
+    """Which fields of a hit hold what; the usual names are found without them."""
+
+    text_column: Annotated[str | None, Option(help="The field of texts.")] = None
+    score_column: Annotated[str | None, Option(help="The field of scores.")] = None
+    id_column: Annotated[str | None, Option(help="The field of ids.")] = None
+
+    def read(self, file: str) -> list[ReturnedHit]:
+        """The hits of a file or of stdin."""
+        from likewise.data import Columns
+        from likewise.search.returned_hits import read_hits
+
+        return read_hits(file, Columns(text=self.text_column, score=self.score_column, id=self.id_column))
+
+
+@command
+def explain_hits(
+    query: Annotated[str, Argument(help="What was asked; put -- before one that begins with a dash.")],
+    file: Annotated[str, Argument(help=HITS_HELP)],
+    model: ModelSettings,
+    columns: HitColumns,
+    similarity: Annotated[str, Option(help="cosine or dot.")] = "cosine",
+    query_prompt: Annotated[str | None, Option(help="Put before the query; default: the model's own.")] = None,
+    document_prompt: Annotated[str | None, Option(help="Put before each text; default: the model's own.")] = None,
+    granularity: Annotated[str, Option(help="word, token or sentence.")] = "word",
+    pairs_per_hit: Annotated[
+        int | None, Option(help="Word pairs of every hit. Default: 5 of the first hits.", min=0)
+    ] = None,
+    full: Annotated[bool, Option("--full", help="Show whole texts, and not snippets.")] = False,
+    out: Annotated[Path | None, Option(help="A folder for run.json, tables and a page.")] = None,
+    html: Annotated[Path | None, Option(help="Write a page of explained hits.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Explain hits that any system returned, and check their scores: which words carry them, why above the next."""
+    from likewise.explain.texts import check_granularity
+    from likewise.search.explained_hits import explain_hits as explained
+    from likewise.search.hits import check_search
+
+    check_search([query], 1)
+    check_granularity(granularity)
+    output, hits = Output(out, html, None, as_json), columns.read(file)
+    with progress_bar() as progress:
+        found = explained(
+            model.load(), query, hits, similarity=similarity, query_prompt=query_prompt,
+            document_prompt=document_prompt, granularity=granularity, pairs_per_hit=pairs_per_hit, progress=progress,
+        )  # fmt: skip
+    output.show(replace(found, full=full), **model.documented())
 
 
 @dataclass(frozen=True)

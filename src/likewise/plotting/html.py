@@ -246,7 +246,7 @@ def _item(index: int, hit: DrawnHit, scale: float) -> str:
         ", ".join(f"{safe(name)} <i>{signed(value)}</i>" for name, value in terms)
         for terms in (hit.margin_terms, hit.sums)
     )
-    margin = f"above {safe(hit.above)} by <i>{round(hit.margin, 4) + 0.0:.4f}</i>: {above}" if above else ""
+    margin = f"{hit.side} {safe(hit.above)} by <i>{abs(round(hit.margin, 4)):.4f}</i>: {above}" if above else ""
     notes = (*map(safe, hit.notes), f"{safe(hit.sums_name)}: {sums}" if sums else "", pairs, margin)
     why = "".join(f"<p class=why>{note}</p>" for note in notes if note)
     text = "".join(marked(piece, words, scale) for piece, words in hit.pieces)

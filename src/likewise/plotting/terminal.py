@@ -304,6 +304,11 @@ class DrawnHit:
     meaning: str = ""  # what the score means in its corpus
 
     @property
+    def side(self) -> str:
+        """Whether it is above or below the next; below if another model put the hits into order."""
+        return "below" if round(self.margin, 4) < 0 else "above"
+
+    @property
     def shown_score(self) -> str:
         """The score as terminals and pages print it."""
         return f"{self.score:.4f}"
@@ -342,7 +347,7 @@ def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
         pairs = ", ".join(f"{one_line(left)} × {one_line(right)} {signed(value)}" for left, right, value in hit.pairs)
         above = ", ".join(f"{one_line(name)} {signed(value)}" for name, value in hit.margin_terms)
         sums = ", ".join(f"{one_line(name)} {signed(value)}" for name, value in hit.sums)
-        margin = f"above {one_line(hit.above)} by {round(hit.margin, 4) + 0.0:.4f}"
+        margin = f"{hit.side} {one_line(hit.above)} by {abs(round(hit.margin, 4)):.4f}"
         notes = {hit.sums_name: sums, "pairs": pairs, margin: above}
         shown = [f"{name}: {note}" for name, note in notes.items() if note]
         lines += [Text(f"      {note}", Style(dim=True)) for note in [*map(one_line, hit.notes), *shown]]

@@ -53,6 +53,32 @@ class Stage:
         return f"{self.ranker}: rank {self.rank}, {self.score:.4f}{why}"
 
 
+@dataclass(frozen=True)
+class ReturnedScore:
+    """The score that another system returned for a hit, and what it is by the model.
+
+    >>> str(ReturnedScore(0.6, "1 - cosine", False))
+    'returned score 0.6: 1 - cosine by this model, and not what is explained'
+    """
+
+    score: float
+    measure: str  # what it equals, such as cosine or squared L2 distance; empty if nothing known fits
+    agrees: bool  # whether it is the score that is explained
+
+    def to_dict(self) -> dict[str, Any]:
+        """The score, the measure (null if none fits), and whether it is the explained score."""
+        return {"score": self.score, "measure": self.measure or None, "agrees": self.agrees}
+
+    def __str__(self) -> str:
+        if self.agrees:
+            meaning = f"{self.measure} by this model, as explained"
+        elif self.measure:
+            meaning = f"{self.measure} by this model, and not what is explained"
+        else:
+            meaning = "not this model's score for this text"
+        return f"returned score {self.score:.4g}: {meaning}"
+
+
 def _terms_line(ledgers: HitLedgers) -> str:
     """The strongest terms of a score, for one line: words, or of a hybrid its rankers with their ranks."""
     terms = ledgers.sums if ledgers.parts else ledgers.by_text.strongest(STRONGEST)
@@ -75,6 +101,7 @@ class Hit:
     metadata: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     meaning: ScoreMeaning | None = field(default=None, kw_only=True)  # None without a calibration
     stages: tuple[Stage, ...] = field(default=(), kw_only=True)  # of a search with a reranker
+    returned: ReturnedScore | None = field(default=None, kw_only=True)  # by another system, of a hit that it found
 
     @property
     def snippet(self) -> list[Span]:
@@ -92,6 +119,8 @@ class Hit:
         found: dict[str, Any] = {"id": self.id, "score": self.score, "text": self.text}
         if self.snippet != [(0, len(self.text))]:
             found["snippet"] = self._document_spans
+        if self.returned is not None:
+            found["returned"] = self.returned.to_dict()
         if self.stages:
             found["stages"] = [stage.to_dict() for stage in self.stages]
         if self.passage is not None:
@@ -104,7 +133,7 @@ class Hit:
     def drawn(self) -> DrawnHit:
         """What pages and terminals show."""
         location = "" if self.passage is None else f"passage {self.passage.number} of {self.passage.of}"
-        notes = [str(stage) for stage in self.stages]
+        notes = [*([] if self.returned is None else [str(self.returned)]), *map(str, self.stages)]
         return DrawnHit(
             self.id,
             self.score,
@@ -224,6 +253,7 @@ class Hits(Comparable):
     hits: tuple[Hit, ...]
     ranker: str
     full: bool = False  # whether pages and terminals show whole texts, and not snippets
+    cautions: tuple[str, ...] = ()  # of hits that another system returned
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -250,7 +280,8 @@ class Hits(Comparable):
     def to_dict(self) -> dict[str, Any]:
         """The query and its hits with their ranks from 1."""
         rows = [{"rank": rank} | hit.to_dict() for rank, hit in enumerate(self.hits, start=1)]
-        return {"query": self.query, "ranker": self.ranker, "hits": rows}
+        found = {"query": self.query, "ranker": self.ranker, "hits": rows}
+        return found | ({"cautions": list(self.cautions)} if self.cautions else {})
 
     def tables(self) -> dict[str, Table]:
         """The hits; of explained ones also the share of each word, the pairs and the terms of each margin."""
@@ -281,14 +312,14 @@ class Hits(Comparable):
 
     def fragments(self) -> list[str]:
         """The hits as HTML, with their words coloured if they are explained."""
-        return [self._repr_html_()]
+        return [hits_fragment(self.query, self.ranker, self._drawn)]
 
     @property
     def _drawn(self) -> list[DrawnHit]:
         return [replace(hit.drawn, spans=None) if self.full else hit.drawn for hit in self.hits]
 
     def _repr_html_(self) -> str:
-        return hits_fragment(self.query, self.ranker, self._drawn)
+        return "".join([*self._note_fragments(), *self.fragments()])
 
 
 @dataclass(frozen=True, repr=False)
@@ -305,8 +336,8 @@ class SearchResult(ResultSet[Hits]):
 
     @property
     def cautions(self) -> list[str]:
-        """How the index searched: an approximate engine says how much it finds."""
-        return [self.summary] if self.summary else []
+        """How the index searched: an approximate engine says how much it finds; and what the hits say."""
+        return [*([self.summary] if self.summary else []), *super().cautions]
 
     def to_dict(self) -> dict[str, Any]:
         """A single query as itself, several under ``results``."""

@@ -269,12 +269,12 @@ def _shares(
 
 
 @dataclass(frozen=True)
-class _Comparison:
-    """How an encoder that reranks compares texts."""
+class EncoderComparison:
+    """How an encoder without an index compares a query with texts."""
 
     encoder: Encoder
     similarity: str = "cosine"
-    prompts: tuple[None, None] = (None, None)
+    prompts: tuple[str | None, str | None] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,7 @@ class RerankedSearcher(Searcher):
     def ledgers(self, query: str, hits: Sequence[Hit], **options: Any) -> list[HitLedgers]:
         """Why each hit has its score by the reranker."""
         if not isinstance(self.scoring, CrossEncoder):
-            return encoder_ledgers(_Comparison(self.scoring), query, hits, **options)
+            return encoder_ledgers(EncoderComparison(self.scoring), query, hits, **options)
         how: dict[str, Any] = {"granularity": "word", "fold_special": True} | options
         how.pop("pairs_per_hit", None)  # there are none: the model reads both texts as one
         found = explain_cross_encoder_many(self.scoring, [(query, hit.text) for hit in hits], **how)
