@@ -25,6 +25,7 @@ from likewise.cli import (  # noqa: F401
     geometry,
     lint,
     models,
+    reproduce,
     search,
     studio,
     train,
