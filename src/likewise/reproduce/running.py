@@ -113,8 +113,9 @@ def _run(item: Item, context: Context, key: str, data: dict[str, str], folder: P
     finding = item.run(context)
     record = Record(
         context.study, item.name, context.model, key, _command(item, context), time.strftime("%Y-%m-%d", began),
-        round(time.perf_counter() - started, 1), round(rate), context.budget, context.seeds, context.encoder.hash,
-        data, versions(), stand_in_note(context), finding.tables, {}, finding.verdicts, finding.notes,
+        seconds=round(time.perf_counter() - started, 1), rate=round(rate), budget=context.budget, seeds=context.seeds,
+        model_sha256=context.encoder.hash, data=data, versions=versions(), stand_in=stand_in_note(context),
+        tables=finding.tables, verdicts=finding.verdicts, notes=finding.notes,
     )  # fmt: skip
     record = replace(record, figures=draw(finding, folder / record.study, record.stem))
     record.write(folder)
