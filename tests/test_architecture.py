@@ -26,6 +26,7 @@ TIERS = (
     ("cli",),
     ("server",),
     ("demo",),
+    ("reproduce",),
     ("train",),
     ("attention", "geometry", "lint"),
     ("interface",),
