@@ -40,9 +40,10 @@ from likewise.data import read_texts
 from likewise.encoder import Encoder, forward
 from likewise.encoder.stream import encode_stream
 from likewise.sample import sample_sentences
-from likewise.search import folder
 from likewise.search.engines import Plan, StackedVectors, built, faiss
-from likewise.search.segments import KnownRows, Segment, StoredRows
+from likewise.search.stores import StoredRows, folder
+from likewise.search.stores.segments import Segment
+from likewise.search.stores.store import KnownRows
 from likewise.storage import write_text
 from simulation import Cluster, Simulated, simulate
 
