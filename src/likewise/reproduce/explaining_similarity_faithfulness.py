@@ -1,0 +1,381 @@
+"""Explaining text similarity: the items that ask whether explanations are right.
+
+Perturbation tests, rule sets, conservation, a model whose true interactions are known, and attention scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from likewise.data import Dataset, Pair, ScoredPair
+from likewise.encoder import Encoder
+from likewise.errors import UsageError
+from likewise.evaluation.faithfulness import (
+    Conservation,
+    ConservationPanel,
+    Faithfulness,
+    PerturbationSettings,
+    conservation,
+    faithfulness,
+)
+from likewise.evaluation.perturbation import FRACTIONS
+from likewise.explain.attention_score import AttentionScore, explain_attention
+from likewise.metrics import Array, Interval, bootstrap_means
+from likewise.plotting.curves import curves
+from likewise.progress import Progress
+from likewise.reproduce.controls import resampled, untrained
+from likewise.reproduce.published import side_by_side
+from likewise.reproduce.study import Context, Finding
+from likewise.reproduce.verdicts import Control, above, below, not_comparable
+from likewise.results import Column, Figure, Table
+from likewise.train.examples import Source
+from likewise.train.runs import RunContext, config_text, parse_plan
+from likewise.train.synthetic import SyntheticBenchmark, synthetic_benchmark
+from likewise.train.tasks import Limits
+
+PERTURBED = {"en": {"STSb": "stsb/test", "BIOSSES": "biosses/all"}, "zh": {"STSb": "mstsb/zh_test"}}
+METHODS = {
+    "random": "random", "embedding": "embedding-squared", "HxP": "hxp", "BiLRP": "bilrp",
+    "embedding, not squared": "embedding", "BiLRP, relative to fillers": "bilrp-filler",
+}  # fmt: skip
+"""The names in the tables, the published ones first. The released code squares the embeddings' products."""
+BASELINES = ("random", "embedding-squared", "embedding", "hxp")
+ORDERS = "the smallest of the differences to a random order, embeddings (squared or not) and Hessian x product"
+A_FIFTH = int(np.argmin(np.abs(FRACTIONS - 0.2)))
+NEARLY_ALL = 0.99  # of the variance: a sum of relevance that is conserved
+Pairs = tuple[ScoredPair, ...]
+
+
+def spaced(rows: Sequence[Any], count: int | None) -> tuple[Any, ...]:
+    """At most ``count`` rows at equal distances: the files are ordered by their sources."""
+    if count is None or count >= len(rows):
+        return tuple(rows)
+    return tuple(rows[index] for index in np.linspace(0, len(rows) - 1, count).round().astype(int))
+
+
+def english_only(context: Context, why: str) -> None:
+    """Stop an item that exists for English only."""
+    if context.language != "en":
+        raise UsageError(f"{why}; run it with --language en")
+
+
+def difference(better: Array, worse: Array) -> Interval:
+    """The mean of better (n,) minus worse (n,), pair by pair."""
+    return bootstrap_means([better - worse])[0]
+
+
+def perturbed(context: Context) -> dict[str, tuple[Faithfulness, Faithfulness]]:
+    """The perturbation test of all methods by data set, and that of a second random order as a control."""
+    sizes = {
+        "STSb": context.size(tiny=5, quick=60, standard=300, full=None),
+        "BIOSSES": context.size(tiny=2, quick=12, standard=None),
+    }
+    found = {}
+    for name, file in PERTURBED[context.language].items():
+        pairs = spaced(context.dataset(file).scored_pairs(), sizes[name])
+        found[name] = _perturbed(context.encoder, pairs, context.progress)
+    return found
+
+
+@lru_cache(maxsize=4)  # the table and the curves are items of their own
+def _perturbed(encoder: Encoder, pairs: Pairs, progress: Progress | None) -> tuple[Faithfulness, Faithfulness]:
+    settings = PerturbationSettings(tuple(METHODS.values()), rank_special=True)  # special tokens as published
+    again = replace(settings, variants=("random",), seed=1)
+    return faithfulness(encoder, pairs, settings, progress), faithfulness(encoder, pairs, again, progress)
+
+
+def least_lead(values: Mapping[str, Array], own: Array) -> Interval:
+    """The smallest mean of a baseline's (n,) minus one's own (n,), over all baselines."""
+    rows = np.stack([values[name] - own for name in BASELINES])
+    return resampled(lambda weights: float((rows @ weights).min() / weights.sum()), len(own))
+
+
+def _lowest(claim: str, effect: str, values: Mapping[str, Array], second_random: Array) -> Any:
+    control = least_lead(values, second_random)
+    return above(
+        claim, f"{effect}: {ORDERS}", least_lead(values, values["bilrp"]),
+        control=Control("a second random order in BiLRP's place", control, control.low > 0),
+    )  # fmt: skip
+
+
+def aupc_table(context: Context) -> Finding:
+    """The areas of all methods, next to the published ones."""
+    measured: dict[tuple[str, str], Interval] = {}
+    verdicts = []
+    for name, (found, again) in perturbed(context).items():
+        areas = found.areas
+        measured |= {
+            (f"{context.short}, {name}", column): bootstrap_means([areas[variant]])[0]
+            for column, variant in METHODS.items()
+        }
+        verdicts.append(_lowest("BiLRP has the lowest area.", f"AUPC, {name}", areas, again.areas["random"]))
+        verdicts.append(
+            below(
+                "Hessian x product is no better than a random order.",
+                f"AUPC of random minus that of HxP, {name}",
+                difference(areas["random"], areas["hxp"]),
+            )
+        )
+    note = "Areas can be compared only within one model. Special tokens are masked and ranked like the rest."
+    table = side_by_side(context.published.of("aupc").values(), measured, context.short, "AUPC, lower is better", note)
+    return Finding({"aupc": table}, {}, tuple(verdicts))
+
+
+def perturbation_curves(context: Context) -> Finding:
+    """The distance to the full text while tokens enter."""
+    figures, verdicts = {}, []
+    for name, (found, again) in perturbed(context).items():
+        title = f"Distance to the full text while tokens enter, {name}"
+        figures[f"curves-{name.lower()}"] = Figure(found.plot, title, f"{found.n} pairs; bands: 95 % over pairs")
+        early = {method: each[:, A_FIFTH] for method, each in found.curves.items()}
+        claim = "With a fifth of the tokens, BiLRP's order is closest to the full text."
+        verdicts.append(_lowest(claim, f"distance, {name}", early, again.curves["random"][:, A_FIFTH]))
+    return Finding({}, figures, tuple(verdicts))
+
+
+RULE_SETS = {"none": "hxp", "attention, norm": "bilrp-attention-norm", "attention, norm, activation": "bilrp"}
+
+
+def rule_sets(context: Context) -> Finding:
+    """The areas of BiLRP by the factors that it holds constant."""
+    pairs = spaced(
+        context.dataset(PERTURBED[context.language]["STSb"]).scored_pairs(),
+        context.size(tiny=3, quick=30, standard=300, full=None),
+    )
+    settings = PerturbationSettings((*RULE_SETS.values(), "random"), rank_special=True)
+    areas = faithfulness(context.encoder, pairs, settings, context.progress).areas
+    rows = [(rules, bootstrap_means([areas[variant]])[0]) for rules, variant in RULE_SETS.items()]
+    rows.append(("(a random order)", bootstrap_means([areas["random"]])[0]))
+    note = "The study uses all three for the BERT family, and attention and norm for SGPT."
+    table = Table.of(
+        [Column("rules", "held constant"), Column("aupc", "AUPC", ".3f")], rows, f"{len(pairs)} pairs", note
+    )
+    two, all_three, none = (
+        areas[RULE_SETS[name]] for name in ("attention, norm", "attention, norm, activation", "none")
+    )
+    control = difference(areas["random"], none)
+    verdicts = (
+        above(
+            "Holding attention and norm constant makes explanations of the model more faithful.",
+            "AUPC without rules minus that with attention and norm", difference(none, two),
+        ),
+        above(
+            "In the BERT family all three rules are more faithful than attention and norm alone.",
+            "AUPC with attention and norm minus that with all three", difference(two, all_three),
+        ),
+        above(
+            "Without rules, explanations are still better than a random order.",
+            "AUPC of a random order minus that without rules", control,
+        ),
+    )  # fmt: skip
+    return Finding({"rules": table}, {}, verdicts)
+
+
+def conservation_figure(context: Context) -> Finding:
+    """Summed relevance against the sum of the vector's components."""
+    rows = context.dataset(PERTURBED[context.language]["STSb"]).scored_pairs()
+    texts = list(dict.fromkeys(pair.left for pair in rows))
+    chosen = spaced(texts, context.size(tiny=8, quick=80, standard=300, full=None))
+    found = conservation(context.encoder, chosen, context.progress)
+    panels = {one.name: one for one in found.panels}
+    zero, hxp = panels["BiLRP, biases set to zero"], panels["HxP"]
+    control = r2_interval(replace(zero, relevance=np.roll(zero.relevance, 1)))
+    verdicts = (
+        above(
+            "BiLRP conserves relevance, apart from the biases.", "R² to the identity with all biases set to zero",
+            r2_interval(zero), NEARLY_ALL,
+            control=Control("the relevance of another text", control, control.low > NEARLY_ALL),
+        ),
+        below("Hessian x product does not conserve relevance.", "R² to the identity", r2_interval(hxp), NEARLY_ALL),
+    )  # fmt: skip
+    tables = {"r2": _r2_table(found)}
+    return Finding(tables, found.figures(), verdicts)
+
+
+def _r2_table(found: Conservation) -> Table:
+    rows = [(one.name, r2_interval(one)) for one in found.panels]
+    return Table.of(
+        ["panel", Column("r2", "R² to the identity", ".3f")], rows, f"{len(found.panels[0].relevance)} texts"
+    )
+
+
+def r2_interval(panel: ConservationPanel) -> Interval:
+    """R² of a panel to the identity line, resampled over texts."""
+
+    def r2(weights: Array) -> float:
+        mean = np.average(panel.components, weights=weights)
+        missed = weights @ (panel.components - panel.relevance) ** 2
+        return float(1 - missed / (weights @ (panel.components - mean) ** 2))
+
+    return resampled(r2, len(panel.components))
+
+
+# Nouns: a model that counts the nouns that two texts share, so that the true interactions are known
+
+ENOUGH = 0.8  # Spearman with the true counts, from which a model is taken to count
+NOUN_METHODS = {
+    "BiLRP": "bilrp", "embedding": "embedding", "HxP": "hxp", "embedding, squared": "embedding-squared",
+    "random": "random",
+}  # fmt: skip
+DRAWN = (
+    Pair("The dog slept on the sofa.", "A dog chased the ball.", "1"),
+    Pair("The nurse waited for the doctor.", "The doctor called the nurse.", "2"),
+    Pair(
+        "The farmer sold bread, cheese and wine at the market.",
+        "At the market a farmer bought cheese, wine and bread.", "5",
+    ),
+)  # fmt: skip
+"""Built-in pairs that share 1, 2 and 5 nouns: rows of the public data are not drawn."""
+
+
+def noun_interactions(context: Context) -> Finding:
+    """How close explanations come to the true interactions of a model that counts nouns."""
+    english_only(context, "counting nouns needs a grammar, and the training data are English")
+    found = [_noun_benchmark(context, seed) for seed in range(1, context.seeds + 1)]
+    drawn = synthetic_benchmark(_noun_model(context, 1), {"built-in pairs": DRAWN}, context.grammar())
+    cosines = {name: np.mean([one.cosines[name] for one in found], axis=0) for name in NOUN_METHODS.values()}
+    measured: dict[tuple[str, str], object] = {
+        (name, "ACS"): bootstrap_means([cosines[method]])[0] for name, method in NOUN_METHODS.items()
+    }
+    for name in found[0].counting:
+        count = [one.counting[name] for one in found]
+        measured[f"counting, {name}", "Spearman"] = float(np.mean([one.spearman for one in count]))
+        measured[f"counting, {name}", "squared error"] = float(np.mean([one.mse for one in count]))
+    published = context.published.of("nouns").values()
+    title = "Mean cosine with the true interactions (ACS), and how well the model counts"
+    table = side_by_side(published, measured, context.short, title, f"{found[0].compared} pairs that share a noun")
+    figure = replace(drawn.figures()["examples"], note="Built-in pairs; the truth is on the left.")
+    verdicts = _noun_verdicts(context, found, cosines)
+    return Finding({"nouns": table}, {"nouns": figure}, verdicts)
+
+
+def _noun_verdicts(context: Context, found: Sequence[SyntheticBenchmark], cosines: Mapping[str, Array]) -> Any:
+    first = "BiLRP is closer to the true interactions than embeddings and Hessian x product."
+    second = "Embeddings are closer to the true interactions than Hessian x product."
+    counts = min(one.counting["stsb/test"].spearman for one in found)
+    if counts < ENOUGH:
+        why = f"after this little training the model does not count (Spearman {counts:.2f}, {ENOUGH} is needed)"
+        return not_comparable(first, why), not_comparable(second, why)
+    own, rows = cosines["bilrp"], np.stack([cosines[name] for name in ("embedding", "embedding-squared", "hxp")])
+
+    def lead(relevance: Array) -> Interval:
+        return resampled(lambda weights: float(((relevance - rows) @ weights).min() / weights.sum()), len(relevance))
+
+    random = lead(cosines["random"])
+    return (
+        above(
+            first, "ACS: the smallest lead over embeddings (squared or not) and Hessian x product", lead(own),
+            control=Control("random matrices", random, random.low > 0), seeds=context.seeds,
+        ),
+        above(
+            second, "ACS of embeddings (not squared) minus that of Hessian x product",
+            difference(cosines["embedding"], cosines["hxp"]), seeds=context.seeds,
+        ),
+    )  # fmt: skip
+
+
+def _noun_benchmark(context: Context, seed: int) -> SyntheticBenchmark:
+    compared = context.size(tiny=12, quick=80, standard=300, full=None)
+    data = {
+        "stsb/test": spaced(context.dataset("stsb/test").scored_pairs(), compared),
+        "stsb/train": spaced(context.dataset("stsb/train").scored_pairs(), compared),
+    }
+    return synthetic_benchmark(_noun_model(context, seed), data, context.grammar(), progress=context.progress)
+
+
+def _noun_model(context: Context, seed: int) -> Encoder:
+    """The model of the preset ``synthetic``, trained in the work folder; an interrupted training continues."""
+    folder = context.work / f"nouns-{context.budget}-{seed}"
+    if not (folder / "likewise.json").exists() or any(folder.glob("checkpoint*")):
+        rows = context.size(tiny=24, quick=700, standard=None)
+        epochs = context.size(tiny=1, quick=2, standard=4)
+        plan = parse_plan(
+            config_text("synthetic"), "synthetic", model=context.model, seed=seed, epochs=epochs, out=str(folder)
+        )
+        grammar = context.grammars.get("en", "")
+        tasks = [
+            replace(
+                task, train=_with(task.train, grammar), dev=_with(task.dev, grammar), test=_with(task.test, grammar)
+            )
+            for task in plan.single.tasks
+        ]
+        run = RunContext(partial(Encoder.load, threads=context.threads), context.data_dir, Limits(rows), resume=True)
+        with run.run(replace(plan.single, tasks=tuple(tasks)), context.progress):
+            pass
+    return Encoder.load(str(folder), threads=context.threads)
+
+
+def _with(sources: Sequence[Source], grammar: str) -> tuple[Source, ...]:
+    return tuple(replace(one, grammar=grammar) for one in sources)
+
+
+# The outlook of the study: attention scores as interactions
+
+
+def attention_scores(context: Context) -> Finding:
+    """Query-key scores as sums over pairs of input tokens, layer by layer."""
+    texts = [row.text for row in Dataset("sample/sentences").texts()]
+    chosen = spaced(texts, context.size(tiny=2, quick=8, standard=40))
+    heads = int(context.size(tiny=1, quick=2, standard=6) or 1)
+    layers = context.encoder.model_view.layers
+    found = {layer: _scores(context.encoder, chosen, layer, heads) for layer in range(1, layers + 1)}
+    own = {layer: np.array([own_part(one) for one in some]) for layer, some in found.items()}
+    gaps = np.array([_relative_gap(one) for some in found.values() for one in some])
+    control = bootstrap_means([[own_part(one) for one in _scores(untrained(context.encoder), chosen, layers, heads)]])[
+        0
+    ]
+    verdicts = (
+        below(
+            "An attention score is a sum of interactions of input tokens, as a similarity is.",
+            "what is left unexplained, relative to all terms", bootstrap_means([gaps])[0], 1e-4,
+        ),
+        below(
+            "In the last layer, attention scores rest mostly on tokens other than the two that they connect.",
+            "the part of the two tokens' own interaction in the absolute relevance", bootstrap_means([own[layers]])[0],
+            0.5, control=Control("the same model with random weights", control, control.high < 0.5),
+        ),
+    )  # fmt: skip
+    rows = [(layer, bootstrap_means([each])[0]) for layer, each in own.items()]
+    table = Table.of(
+        ["layer", Column("own", "the two tokens' own part", ".3f")], rows, f"{len(found[1])} scores a layer"
+    )
+    ledger = found[layers][0].figures()["ledger"]
+    figures = {"own-part": Figure(partial(_drawn_parts, own), "The two tokens' own part by layer"), "ledger": ledger}
+    return Finding(
+        {"own-part": table}, figures, verdicts, ("The texts are built-in. The study has no numbers for this.",)
+    )
+
+
+def _scores(encoder: Encoder, texts: Sequence[str], layer: int, heads: int) -> list[AttentionScore]:
+    """Explained scores of a layer: each text with some heads, and two of its tokens chosen at random."""
+    rng, found = np.random.default_rng(layer), []
+    count = encoder.model_view.blocks[layer - 1].attention.heads
+    for text, tokens in zip(texts, encoder.tokenize(list(texts)), strict=True):
+        for head in rng.permutation(count)[:heads]:
+            i, j = rng.choice(np.arange(1, len(tokens.ids) - 1), 2, replace=False)
+            found.append(explain_attention(encoder, text, layer, int(head) + 1, int(i), int(j)))
+    return found
+
+
+def own_part(one: AttentionScore) -> float:
+    """What the two tokens of a score make of it between themselves, as a part of the absolute relevance."""
+    query, key = (
+        next(index for index, unit in enumerate(one.text.units) if token in unit.tokens)
+        for token in (one.query, one.key)
+    )
+    return float(abs(one.relevance[query, key]) / np.abs(one.relevance).sum())
+
+
+def _relative_gap(one: AttentionScore) -> float:
+    return abs(one.gap) / max(1.0, float(np.abs(one.relevance).sum()))
+
+
+def _drawn_parts(own: Mapping[int, Array]) -> Any:
+    means = bootstrap_means(np.stack(list(own.values())))
+    ends = ([one.value for one in means], [one.low for one in means], [one.high for one in means])
+    return curves(list(own), {"": ends}, ("layer", "part of the absolute relevance"), whole=True)
