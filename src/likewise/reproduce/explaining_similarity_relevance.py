@@ -193,7 +193,7 @@ def _noun_claims(found: Tagged, pooling: str, who: str, kind: str) -> list[Verdi
     own, random, overlap = found.poolings[pooling], found.random[pooling], found.overlap
     measure = _part if kind == "summed" else _density
     what = "part of the positive relevance" if kind == "summed" else "mean relevance relative to all token pairs"
-    verdicts = []
+    verdicts = [_noun_lead(found, pooling, who)] if kind == "summed" else []
     for pair in NOUNS:
 
         def beyond(tables: ClassTables, weights: Array, pair: tuple[str, str] = pair) -> float:
@@ -202,12 +202,24 @@ def _noun_claims(found: Tagged, pooling: str, who: str, kind: str) -> list[Verdi
         control = resampled(partial(beyond, random), len(random))
         verdicts.append(
             above(
-                f"{who} rests on {'-'.join(pair)}.", f"{what}, minus the same of word overlap",
+                f"{who} rests on {'-'.join(pair)} more than word overlap does.", f"{what}, minus the same of word overlap",
                 resampled(partial(beyond, own), len(own)),
                 control=Control("the same model with random weights", control, control.low > 0),
             )
         )  # fmt: skip
     return verdicts
+
+
+def _noun_lead(found: Tagged, pooling: str, who: str) -> Verdict:
+    """NOUN-NOUN is the strongest class pair; it may be so in the words that both texts share, too."""
+    own, overlap = found.poolings[pooling], found.overlap
+    control = resampled(partial(overlap.lead, NOUNS[0], "summed"), len(overlap))
+    return above(
+        f"{who} rests most on NOUN-NOUN.",
+        "summed relevance of NOUN-NOUN minus the strongest other class pair, relative to the larger",
+        resampled(partial(own.lead, NOUNS[0], "summed"), len(own)),
+        control=Control("word overlap without the model", control, control.low > 0),
+    )
 
 
 def _part(tables: ClassTables, pair: tuple[str, str], weights: Array) -> float:
