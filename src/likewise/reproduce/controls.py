@@ -50,3 +50,12 @@ def resampled(statistic: Callable[[Array], float], n: int, draws: int = DRAWS, s
     drawn = [statistic(np.bincount(rng.integers(0, n, n), minlength=n).astype(np.float64)) for _ in range(draws)]
     low, high = np.nanpercentile(drawn, [2.5, 97.5])
     return Interval(float(statistic(np.ones(n))), float(low), float(high))
+
+
+def same_effect(effect: Interval, control: Interval, alternative: float = 0.0) -> bool:
+    """Whether a control shows an effect, too: all of it is above the alternative, and it is not clearly smaller.
+
+    >>> same_effect(Interval(0.5, 0.4, 0.6), Interval(0.1, 0.05, 0.15))
+    False
+    """
+    return control.low > alternative and control.high >= effect.low

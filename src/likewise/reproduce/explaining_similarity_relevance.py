@@ -18,7 +18,7 @@ from likewise.lint.evidence import ParsedSides, parsed_sides, unit_classes
 from likewise.lint.pos_relevance import ClassSums, PosRelevance, class_order
 from likewise.metrics import Array
 from likewise.progress import Progress
-from likewise.reproduce.controls import resampled, untrained
+from likewise.reproduce.controls import resampled, same_effect, untrained
 from likewise.reproduce.explaining_similarity_faithfulness import spaced
 from likewise.reproduce.study import Context, Finding
 from likewise.reproduce.verdicts import Control, Verdict, above, not_comparable
@@ -109,11 +109,13 @@ class Tagged:
 
     poolings: dict[str, ClassTables]
     overlap: ClassTables
-    random: dict[str, ClassTables]  # by pooling
+    random: dict[str, ClassTables]  # by the pooling that a claim is about
 
 
 @lru_cache(maxsize=2)  # the summed and the averaged tables are items of their own
-def _tagged(encoder: Encoder, pairs: Scored, grammar: Grammar | None, progress: Progress | None) -> Tagged:
+def _tagged(
+    encoder: Encoder, pairs: Scored, grammar: Grammar | None, claimed: tuple[str, ...], progress: Progress | None
+) -> Tagged:
     """Explain pairs by parts of speech; without a grammar of the language all words are one class."""
     if grammar is not None:
         parsed = parsed_sides(pairs, grammar, progress=progress)
@@ -125,17 +127,18 @@ def _tagged(encoder: Encoder, pairs: Scored, grammar: Grammar | None, progress: 
         return class_tables(one, pairs, parsed, method, progress)
 
     pooled = {name: encoder.with_pooling(pooling=name) for name in ("cls", "mean")}
-    random = {name: untrained(one) for name, one in pooled.items()}
+    random = {name: untrained(pooled[name]) for name in claimed}
     found, controls = ({name: tables(one) for name, one in some.items()} for some in (pooled, random))
     return Tagged(found, tables(encoder, OVERLAP), controls)
 
 
 def parts_of_speech(kind: str, context: Context) -> Finding:
     """Relevance between parts of speech, summed over token pairs or averaged."""
-    limit = context.size(tiny=8, quick=80, standard=400, full=None)
+    limit = context.size(tiny=8, quick=60, standard=400, full=None)
     pairs = spaced(context.dataset(TAGGED[context.language]).scored_pairs(), limit)
     grammar = context.grammar() if context.language == "en" else None
-    found = _tagged(context.encoder, pairs, grammar, context.progress)
+    claimed = ("cls", "mean") if context.is_plain else ("mean",)
+    found = _tagged(context.encoder, pairs, grammar, claimed, context.progress)
     named = {f"{context.short}, {name}": one for name, one in found.poolings.items()}
     named |= {"word overlap": found.overlap} | {f"random weights, {name}": one for name, one in found.random.items()}
     figures = {
@@ -178,12 +181,13 @@ def _tuned_claims(found: Tagged, kind: str) -> list[Verdict]:
 def _plain_claims(found: Tagged, kind: str) -> list[Verdict]:
     """The claims on BERT, for a model that was never fine-tuned."""
     own, random = found.poolings["mean"], found.random["mean"]
+    effect = resampled(partial(own.lead, SEPARATORS, kind), len(own))
     control = resampled(partial(random.lead, SEPARATORS, kind), len(random))
     separators = above(
         "BERT with mean pooling rests on [SEP]-[SEP].",
         f"{kind} relevance of [SEP]-[SEP] minus the strongest other class pair, relative to the larger",
-        resampled(partial(own.lead, SEPARATORS, kind), len(own)),
-        control=Control("the same model with random weights", control, control.low > 0),
+        effect,
+        control=Control("the same model with random weights", control, same_effect(effect, control)),
     )
     return [separators, *_noun_claims(found, "cls", "BERT with CLS pooling", kind)]
 
@@ -199,12 +203,13 @@ def _noun_claims(found: Tagged, pooling: str, who: str, kind: str) -> list[Verdi
         def beyond(tables: ClassTables, weights: Array, pair: tuple[str, str] = pair) -> float:
             return measure(tables, pair, weights) - measure(overlap, pair, weights)
 
-        control = resampled(partial(beyond, random), len(random))
+        effect, control = (resampled(partial(beyond, one), len(one)) for one in (own, random))
         verdicts.append(
             above(
-                f"{who} rests on {'-'.join(pair)} more than word overlap does.", f"{what}, minus the same of word overlap",
-                resampled(partial(beyond, own), len(own)),
-                control=Control("the same model with random weights", control, control.low > 0),
+                f"{who} rests on {'-'.join(pair)} more than word overlap does.",
+                f"{what}, minus the same of word overlap",
+                effect,
+                control=Control("the same model with random weights", control, same_effect(effect, control)),
             )
         )  # fmt: skip
     return verdicts
@@ -213,12 +218,13 @@ def _noun_claims(found: Tagged, pooling: str, who: str, kind: str) -> list[Verdi
 def _noun_lead(found: Tagged, pooling: str, who: str) -> Verdict:
     """NOUN-NOUN is the strongest class pair; it may be so in the words that both texts share, too."""
     own, overlap = found.poolings[pooling], found.overlap
+    effect = resampled(partial(own.lead, NOUNS[0], "summed"), len(own))
     control = resampled(partial(overlap.lead, NOUNS[0], "summed"), len(overlap))
     return above(
         f"{who} rests most on NOUN-NOUN.",
         "summed relevance of NOUN-NOUN minus the strongest other class pair, relative to the larger",
-        resampled(partial(own.lead, NOUNS[0], "summed"), len(own)),
-        control=Control("word overlap without the model", control, control.low > 0),
+        effect,
+        control=Control("word overlap without the model", control, same_effect(effect, control)),
     )
 
 

@@ -22,7 +22,7 @@ from likewise.lint.pos_relevance import (
     strongest_words,
 )
 from likewise.metrics import Array, Interval
-from likewise.reproduce.controls import resampled
+from likewise.reproduce.controls import resampled, same_effect
 from likewise.reproduce.explaining_similarity_faithfulness import english_only, spaced
 from likewise.reproduce.explaining_similarity_relevance import OVERLAP, ClassTables, Scored, class_tables, explained
 from likewise.reproduce.study import Context, Finding
@@ -33,7 +33,7 @@ from likewise.results import Column, Figure, Table
 def language_changes(context: Context) -> Finding:
     """What changes from English pairs to pairs of an English and a German text."""
     english_only(context, "the class pairs need grammars of both languages, here English and German")
-    limit = context.size(tiny=6, quick=50, standard=300, full=None)
+    limit = context.size(tiny=6, quick=40, standard=300, full=None)
     english = spaced(context.dataset("mstsb/en_test").scored_pairs(), limit)
     mixed = spaced(mixed_scored_pairs(context.dataset("mstsb/en_test"), "mstsb/de_test")[1], limit)
     first = parsed_sides(english, context.grammar("en"), progress=context.progress)
@@ -72,11 +72,10 @@ def _less_in_mixed(
     def gap(tables: Couple, weights: Array) -> float:
         return measure(tables[0], weights) - measure(tables[1], weights)
 
-    control = resampled(partial(gap, unrelated), len(unrelated[0]))
+    measured, control = (resampled(partial(gap, tables), len(tables[0])) for tables in (own, unrelated))
     return above(
-        claim, effect, resampled(partial(gap, own), len(own[0])),
-        control=Control("rows in another order", control, control.low > 0),
-    )  # fmt: skip
+        claim, effect, measured, control=Control("rows in another order", control, same_effect(measured, control))
+    )
 
 
 def _noun_part(tables: ClassTables, weights: Array) -> float:
@@ -155,11 +154,11 @@ def language_triplets(context: Context) -> Finding:
         others.append(each["en-en"][1] - each["en-de"][1])
         scores = [one.similarity for one in found.explanations.values()]
         rows.append(("-".join(triplet.noun), *scores, *(one[0] for one in each.values())))
-    control = _mean(others)
+    effect, control = _mean(nouns), _mean(others)
     verdict = above(
         "A noun and its translation add less to a mixed pair than the noun twice to an English pair.",
-        "relevance of the noun with itself (en-en) minus that with its translation (en-de)", _mean(nouns),
-        control=Control("the noun with the other words", control, control.low > 0),
+        "relevance of the noun with itself (en-en) minus that with its translation (en-de)", effect,
+        control=Control("the noun with the other words", control, same_effect(effect, control)),
     )  # fmt: skip
     names = list(TRIPLETS[0].pairs)
     header: list[str | Column] = ["noun", *(Column(name, f"{name}, cosine", ".3f") for name in names)]
@@ -232,13 +231,13 @@ def _level_verdict(squared: Array, truth: Array, pooling: str) -> Verdict:
 def biosses_words(context: Context) -> Finding:
     """The strongest word pairs by quarter of the predicted similarity."""
     english_only(context, "BIOSSES is English")
-    pairs = spaced(context.dataset("biosses/all").scored_pairs(), context.size(tiny=8, quick=40, standard=None))
+    pairs = spaced(context.dataset("biosses/all").scored_pairs(), context.size(tiny=8, quick=32, standard=None))
     own, overlap = (_quarters(context, pairs, method) for method in ("bilrp", OVERLAP))
-    control = _equal_lead(overlap)
+    effect, control = _equal_lead(own), _equal_lead(overlap)
     verdict = above(
         "High similarities rest on the same words in both texts, low ones less.",
         f"share of equal words among the {TOP} strongest word pairs, top quarter minus bottom quarter",
-        _equal_lead(own), control=Control("word overlap without the model", control, control.low > 0),
+        effect, control=Control("word overlap without the model", control, same_effect(effect, control)),
     )  # fmt: skip
     rows = [
         (quarter, one.id, f"{one.left}-{one.right}", one.relevance, one.similarity)
