@@ -15,7 +15,8 @@ from likewise.lint.pos_relevance import PosRelevance
 from likewise.metrics import Interval
 from likewise.reproduce.controls import resampled, same_effect
 from likewise.reproduce.explaining_similarity import STUDY
-from likewise.reproduce.explaining_similarity_faithfulness import DRAWN, r2_interval, spaced
+from likewise.reproduce.explaining_similarity_faithfulness import r2_interval, spaced
+from likewise.reproduce.explaining_similarity_nouns import DRAWN
 from likewise.reproduce.explaining_similarity_relevance import ClassTables
 from likewise.reproduce.explaining_similarity_texts import TRIPLETS
 from likewise.reproduce.records import draw

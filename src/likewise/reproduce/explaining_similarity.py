@@ -11,11 +11,11 @@ from likewise.reproduce.explaining_similarity_faithfulness import (
     attention_scores,
     aupc_table,
     conservation_figure,
-    noun_interactions,
     perturbation_curves,
     rule_sets,
     spaced,
 )
+from likewise.reproduce.explaining_similarity_nouns import noun_interactions
 from likewise.reproduce.explaining_similarity_relevance import parts_of_speech
 from likewise.reproduce.explaining_similarity_texts import (
     biosses_levels,

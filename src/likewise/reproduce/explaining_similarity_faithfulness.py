@@ -1,7 +1,4 @@
-"""Explaining text similarity: the items that ask whether explanations are right.
-
-Perturbation tests, rule sets, conservation, a model whose true interactions are known, and attention scores.
-"""
+"""Explaining text similarity: perturbation tests, rule sets, conservation, and attention scores."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data import Dataset, Pair, ScoredPair
+from likewise.data import Dataset, ScoredPair
 from likewise.encoder import Encoder
 from likewise.errors import UsageError
 from likewise.evaluation.faithfulness import (
@@ -22,24 +19,20 @@ from likewise.evaluation.faithfulness import (
     PerturbationSettings,
     conservation,
     faithfulness,
+    without_biases,
 )
 from likewise.evaluation.perturbation import FRACTIONS
 from likewise.explain.attention_score import AttentionScore, explain_attention
-from likewise.grammar.words import shared_nouns
-from likewise.lint.evidence import parsed_sides
+from likewise.explain.settings import PLAIN
+from likewise.explain.texts import contributions
 from likewise.metrics import Array, Interval, bootstrap_means
 from likewise.plotting.curves import curves
 from likewise.progress import Progress
 from likewise.reproduce.controls import resampled, same_effect, untrained
 from likewise.reproduce.published import side_by_side
 from likewise.reproduce.study import Context, Finding
-from likewise.reproduce.verdicts import Control, Verdict, above, below, not_comparable
+from likewise.reproduce.verdicts import Control, Verdict, above, below
 from likewise.results import Column, Figure, Table
-from likewise.train.examples import Example
-from likewise.train.loop import CHECKPOINT
-from likewise.train.runs import config_text, parse_plan, train_tasks
-from likewise.train.synthetic import SyntheticBenchmark, synthetic_benchmark
-from likewise.train.tasks import Task, without_overlap
 
 PERTURBED = {"en": {"STSb": "stsb/test", "BIOSSES": "biosses/all"}, "zh": {"STSb": "mstsb/zh_test"}}
 METHODS = {
@@ -115,11 +108,13 @@ def aupc_table(context: Context) -> Finding:
             for column, variant in METHODS.items()
         }
         verdicts.append(_lowest("BiLRP has the lowest area.", f"AUPC, {name}", areas, again.areas["random"]))
+        control = difference(areas["random"], again.areas["random"])
         verdicts.append(
             below(
                 "Hessian x product is no better than a random order.",
                 f"AUPC of random minus that of HxP, {name}",
                 difference(areas["random"], areas["hxp"]),
+                control=Control("a second random order in its place", control, control.high < 0),
             )
         )
     note = "Areas can be compared only within one model. Special tokens are masked and ranked like the rest."
@@ -156,25 +151,26 @@ def rule_sets(context: Context) -> Finding:
     table = Table.of(
         [Column("rules", "held constant"), Column("aupc", "AUPC", ".3f")], rows, f"{len(pairs)} pairs", note
     )
-    two, all_three, none = (
-        areas[RULE_SETS[name]] for name in ("attention, norm", "attention, norm, activation", "none")
-    )
-    control = difference(areas["random"], none)
+    none, two, all_three = (areas[variant] for variant in RULE_SETS.values())
     verdicts = (
-        above(
+        _more_faithful(
             "Holding attention and norm constant makes explanations of the model more faithful.",
-            "AUPC without rules minus that with attention and norm", difference(none, two),
+            "AUPC without rules minus that with attention and norm", (two, none), areas["random"],
         ),
-        above(
+        _more_faithful(
             "In the BERT family all three rules are more faithful than attention and norm alone.",
-            "AUPC with attention and norm minus that with all three", difference(two, all_three),
-        ),
-        above(
-            "Without rules, explanations are still better than a random order.",
-            "AUPC of a random order minus that without rules", control,
+            "AUPC with attention and norm minus that with all three", (all_three, two), areas["random"],
         ),
     )  # fmt: skip
     return Finding({"rules": table}, {}, verdicts)
+
+
+def _more_faithful(claim: str, measure: str, areas: tuple[Array, Array], random: Array) -> Verdict:
+    better, worse = areas
+    effect, control = difference(worse, better), difference(worse, random)
+    return above(
+        claim, measure, effect, control=Control("a random order in its place", control, same_effect(effect, control))
+    )
 
 
 def conservation_figure(context: Context) -> Finding:
@@ -183,19 +179,29 @@ def conservation_figure(context: Context) -> Finding:
     texts = list(dict.fromkeys(pair.left for pair in rows))
     chosen = spaced(texts, context.size(tiny=8, quick=80, standard=300, full=None))
     found = conservation(context.encoder, chosen, context.progress)
-    panels = {one.name: one for one in found.panels}
-    zero, hxp = panels["BiLRP, biases set to zero"], panels["HxP"]
-    control = r2_interval(replace(zero, relevance=np.roll(zero.relevance, 1)))
+    hxp = _hxp_without_biases(context, chosen)
+    found = replace(found, panels=(*found.panels, hxp))
+    [zero] = [one for one in found.panels if one.name == "BiLRP, biases set to zero"]
+    other, own = r2_interval(replace(zero, relevance=np.roll(zero.relevance, 1))), r2_interval(zero)
     verdicts = (
         above(
             "BiLRP conserves relevance, apart from the biases.", "R² to the identity with all biases set to zero",
-            r2_interval(zero), NEARLY_ALL,
-            control=Control("the relevance of another text", control, control.low > NEARLY_ALL),
+            own, NEARLY_ALL, control=Control("the relevance of another text", other, other.low > NEARLY_ALL),
         ),
-        below("Hessian x product does not conserve relevance.", "R² to the identity", r2_interval(hxp), NEARLY_ALL),
+        below(
+            "Hessian x product does not conserve relevance.", "R² to the identity with all biases set to zero",
+            r2_interval(hxp), NEARLY_ALL, control=Control("BiLRP", own, own.high < NEARLY_ALL),
+        ),
     )  # fmt: skip
-    tables = {"r2": _r2_table(found)}
-    return Finding(tables, found.figures(), verdicts)
+    return Finding({"r2": _r2_table(found)}, found.figures(), verdicts)
+
+
+def _hxp_without_biases(context: Context, texts: Sequence[str]) -> ConservationPanel:
+    """Hessian x product where biases cannot be what is missing."""
+    encoder = without_biases(context.encoder.with_pooling(normalize=False))
+    found = contributions(encoder, texts, method="hxp", progress=context.progress, **PLAIN)
+    sums = (np.array([getattr(one, part).sum(dtype=np.float64) for one in found]) for part in ("vector", "values"))
+    return ConservationPanel("HxP, biases set to zero", *sums)
 
 
 def _r2_table(found: Conservation) -> Table:
@@ -214,117 +220,6 @@ def r2_interval(panel: ConservationPanel) -> Interval:
         return float(1 - missed / (weights @ (panel.components - mean) ** 2))
 
     return resampled(r2, len(panel.components))
-
-
-# Nouns: a model that counts the nouns that two texts share, so that the true interactions are known
-
-ENOUGH = 0.75  # Spearman with the true counts, from which a model is taken to count
-NOUN_METHODS = {
-    "BiLRP": "bilrp", "embedding": "embedding", "HxP": "hxp", "embedding, squared": "embedding-squared",
-    "random": "random",
-}  # fmt: skip
-DRAWN = (
-    Pair(
-        "The old dog slept quietly near the open window of our small house.",
-        "A hungry dog chased the little ball across the wet and muddy field.", "1",
-    ),
-    Pair(
-        "The tired nurse waited for the doctor until late in the evening.",
-        "When the doctor finally arrived, he thanked the nurse and went back inside.", "2",
-    ),
-    Pair(
-        "The farmer sold bread, cheese and wine at the market.",
-        "At the market a farmer bought cheese, wine and bread.", "5",
-    ),
-)  # fmt: skip
-"""Built-in pairs that share 1, 2 and 5 nouns: rows of the public data are not drawn."""
-
-
-def noun_interactions(context: Context) -> Finding:
-    """How close explanations come to the true interactions of a model that counts nouns."""
-    english_only(context, "counting nouns needs a grammar, and the training data are English")
-    found = [_noun_benchmark(context, seed) for seed in range(1, context.seeds + 1)]
-    drawn = synthetic_benchmark(_noun_model(context, 1), {"built-in pairs": DRAWN}, context.grammar())
-    cosines = {name: np.mean([one.cosines[name] for one in found], axis=0) for name in NOUN_METHODS.values()}
-    measured: dict[tuple[str, str], object] = {
-        (name, "ACS"): bootstrap_means([cosines[method]])[0] for name, method in NOUN_METHODS.items()
-    }
-    for name in found[0].counting:
-        count = [one.counting[name] for one in found]
-        measured[f"counting, {name}", "Spearman"] = float(np.mean([one.spearman for one in count]))
-        measured[f"counting, {name}", "squared error"] = float(np.mean([one.mse for one in count]))
-    published = context.published.of("nouns").values()
-    title = "Mean cosine with the true interactions (ACS), and how well the model counts"
-    table = side_by_side(published, measured, context.short, title, f"{found[0].compared} pairs that share a noun")
-    figure = replace(drawn.figures()["examples"], note="Built-in pairs; the truth is on the left.")
-    verdicts = _noun_verdicts(context, found, cosines)
-    return Finding({"nouns": table}, {"nouns": figure}, verdicts)
-
-
-def _noun_verdicts(
-    context: Context, found: Sequence[SyntheticBenchmark], cosines: Mapping[str, Array]
-) -> tuple[Verdict, ...]:
-    first = "BiLRP is closer to the true interactions than embeddings and Hessian x product."
-    second = "Embeddings are closer to the true interactions than Hessian x product."
-    counts = min(one.counting["stsb/test"].spearman for one in found)
-    if counts < ENOUGH:
-        why = f"after this little training the model does not count (Spearman {counts:.2f}, {ENOUGH} is needed)"
-        return not_comparable(first, why), not_comparable(second, why)
-    own, rows = cosines["bilrp"], np.stack([cosines[name] for name in ("embedding", "embedding-squared", "hxp")])
-
-    def lead(relevance: Array) -> Interval:
-        return resampled(lambda weights: float(((relevance - rows) @ weights).min() / weights.sum()), len(relevance))
-
-    effect, random = lead(own), lead(cosines["random"])
-    return (
-        above(
-            first, "ACS: the smallest lead over embeddings (squared or not) and Hessian x product", effect,
-            control=Control("random matrices", random, same_effect(effect, random)), seeds=context.seeds,
-        ),
-        above(
-            second, "ACS of embeddings (not squared) minus that of Hessian x product",
-            difference(cosines["embedding"], cosines["hxp"]), seeds=context.seeds,
-        ),
-    )  # fmt: skip
-
-
-def _noun_benchmark(context: Context, seed: int) -> SyntheticBenchmark:
-    compared = context.size(tiny=12, quick=60, standard=300, full=None)
-    data = {
-        "stsb/test": spaced(context.dataset("stsb/test").scored_pairs(), compared),
-        "stsb/train": spaced(context.dataset("stsb/train").scored_pairs(), compared),
-    }
-    return synthetic_benchmark(_noun_model(context, seed), data, context.grammar(), progress=context.progress)
-
-
-def _noun_model(context: Context, seed: int) -> Encoder:
-    """The model of the preset ``synthetic``, trained in the work folder; an interrupted training continues."""
-    folder = context.work / f"nouns-{context.budget}-{seed}"
-    if not (folder / "likewise.json").exists() or (folder / CHECKPOINT).exists():
-        epochs = context.size(tiny=1, quick=2, standard=4)
-        changes = {"model": context.model, "seed": seed, "epochs": epochs, "out": str(folder)}
-        config = parse_plan(config_text("synthetic"), "synthetic", **changes).single
-        train = _counted(context, "stsb/train", context.size(tiny=24, quick=1000, standard=None))
-        dev = _counted(context, "stsb/dev", context.size(tiny=12, quick=150, standard=None))
-        rows = [row for file in ("stsb/dev", "stsb/test") for row in context.dataset(file).scored_pairs()]
-        held_out = {"held out": [Example((row.left, row.right), 0.0, row.id, "held out") for row in rows]}
-        left, overlaps = without_overlap({"stsb/train": train}, held_out)
-        task = Task(config.tasks[0], tuple(left["stsb/train"]), tuple(dev))
-        encoder = Encoder.load(context.model, threads=context.threads)  # its weights change
-        train_tasks(encoder, [task], config, overlaps=overlaps, resume=True, progress=context.progress)
-    return Encoder.load(str(folder), threads=context.threads)
-
-
-def _counted(context: Context, file: str, count: int | None) -> list[Example]:
-    """Pairs with the number of nouns that they share."""
-    pairs = spaced(context.dataset(file).scored_pairs(), count)
-    parsed = parsed_sides(pairs, context.grammar(), progress=context.progress)
-    return [
-        Example(
-            (one.left, one.right), float(shared_nouns(parsed.left[one.left], parsed.right[one.right])), one.id, file
-        )
-        for one in pairs
-    ]
 
 
 # The outlook of the study: attention scores as interactions
@@ -359,9 +254,8 @@ def attention_scores(context: Context) -> Finding:
     )
     ledger = found[layers][0].figures()["ledger"]
     figures = {"own-part": Figure(partial(_drawn_parts, own), "The two tokens' own part by layer"), "ledger": ledger}
-    return Finding(
-        {"own-part": table}, figures, verdicts, ("The texts are built-in. The study has no numbers for this.",)
-    )
+    note = "The texts are built-in English sentences. The study has no numbers for this."
+    return Finding({"own-part": table}, figures, verdicts, (note,))
 
 
 def _scores(encoder: Encoder, texts: Sequence[str], layer: int, heads: int) -> list[AttentionScore]:

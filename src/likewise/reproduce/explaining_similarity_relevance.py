@@ -149,10 +149,20 @@ def parts_of_speech(kind: str, context: Context) -> Finding:
         for name, one in found.poolings.items()
     }
     claims = _plain_claims(found, kind) if context.is_plain else _tuned_claims(found, kind)
-    notes = () if grammar else ("There is no grammar of this language, so all words are one class, X.",)
-    if not grammar:  # claims on nouns need one
-        claims = [one for one in claims if "NOUN" not in one.claim]
+    notes: tuple[str, ...] = ()
+    if grammar is None:
+        claims = _without_nouns(claims, kind)
+        notes = ("Without a grammar of the language, all words are one class, X.",)
     return Finding({"strongest": _strongest(named, kind)}, figures, tuple(claims), notes)
+
+
+def _without_nouns(claims: Sequence[Verdict], kind: str) -> list[Verdict]:
+    """The claims that can be tested without parts of speech; sums can not, since all words together are one class."""
+    left = [one for one in claims if "NOUN" not in one.claim]
+    if kind == "averaged":
+        return left
+    why = "all words are one class here, whose sum no other class can reach; pos-averaged tests the claim"
+    return [not_comparable(one.claim, why) for one in left]
 
 
 def _strongest(named: dict[str, ClassTables], kind: str, count: int = 8) -> Table:
