@@ -100,9 +100,9 @@ def test_parts_and_leads_of_class_pairs() -> None:
     both, second = np.ones(2), np.array([0.0, 1.0])
     assert found.part(("NOUN", "NOUN"), both) == pytest.approx(4 / 7)  # each unordered pair counts once
     assert found.part(("NOUN", "[SEP]"), both) == pytest.approx(1 / 7)
-    assert found.lead(("NOUN", "NOUN"), "summed", both) == pytest.approx((4 - 2) / 4)
-    assert found.lead(("NOUN", "NOUN"), "summed", second) == pytest.approx((1 - 2) / 2)
-    assert found.lead(("NOUN", "[SEP]"), "averaged", both) == pytest.approx((1 / 4 - 4 / 2) / 2)
+    assert found.margin(("NOUN", "NOUN"), "summed", both) == pytest.approx((4 - 2) / 4)
+    assert found.margin(("NOUN", "NOUN"), "summed", second) == pytest.approx((1 - 2) / 2)
+    assert found.margin(("NOUN", "[SEP]"), "averaged", both) == pytest.approx((1 / 4 - 4 / 2) / 2)
     assert found.total.positive.tolist() == [[4.0, 1.0], [1.0, 2.0]]
 
 
@@ -119,7 +119,7 @@ def test_the_built_in_pairs_share_1_2_and_5_nouns(english: Grammar) -> None:
 def test_each_text_of_a_triplet_has_its_noun() -> None:
     for one in TRIPLETS:
         for name, texts in one.pairs.items():
-            assert all(noun in text for noun, text in zip(one.nouns(name), texts, strict=True))
+            assert all(noun in text for noun, text in zip(one.noun_forms(name), texts, strict=True))
 
 
 @pytest.fixture(scope="module")

@@ -77,10 +77,10 @@ def _noun_verdicts(
         return not_comparable(first, why), not_comparable(second, why)
     own, rows = cosines["bilrp"], np.stack([cosines[name] for name in ("embedding", "embedding-squared", "hxp")])
 
-    def lead(relevance: Array) -> Interval:
+    def margin(relevance: Array) -> Interval:
         return resampled(lambda weights: float(((relevance - rows) @ weights).min() / weights.sum()), len(relevance))
 
-    effect, random = lead(own), lead(cosines["random"])
+    effect, random = margin(own), margin(cosines["random"])
     return (
         above(
             first, "ACS: the smallest lead over embeddings (squared or not) and Hessian x product", effect,
@@ -109,8 +109,8 @@ def _noun_model(context: Context, seed: int) -> Encoder:
         epochs = context.size(tiny=1, quick=2, standard=4)
         changes = {"model": context.model, "seed": seed, "epochs": epochs, "out": str(folder)}
         config = parse_plan(config_text("synthetic"), "synthetic", **changes).single
-        train = _counted(context, "stsb/train", context.size(tiny=24, quick=1000, standard=None))
-        dev = _counted(context, "stsb/dev", context.size(tiny=12, quick=150, standard=None))
+        train = _noun_examples(context, "stsb/train", context.size(tiny=24, quick=1000, standard=None))
+        dev = _noun_examples(context, "stsb/dev", context.size(tiny=12, quick=150, standard=None))
         rows = [row for file in ("stsb/dev", "stsb/test") for row in context.dataset(file).scored_pairs()]
         held_out = {"held out": [Example((row.left, row.right), 0.0, row.id, "held out") for row in rows]}
         left, overlaps = without_overlap({"stsb/train": train}, held_out)
@@ -120,7 +120,7 @@ def _noun_model(context: Context, seed: int) -> Encoder:
     return Encoder.load(str(folder), threads=context.threads)
 
 
-def _counted(context: Context, file: str, count: int | None) -> list[Example]:
+def _noun_examples(context: Context, file: str, count: int | None) -> list[Example]:
     """Pairs with the number of nouns that they share."""
     pairs = spaced(context.dataset(file).scored_pairs(), count)
     parsed = parsed_sides(pairs, context.grammar(), progress=context.progress)

@@ -74,7 +74,7 @@ class ClassTables:
         table = self.sums(weights)
         return float(table[self.index(pair)] / np.triu(table).sum())
 
-    def lead(self, pair: tuple[str, str], kind: str, weights: Array) -> float:
+    def margin(self, pair: tuple[str, str], kind: str, weights: Array) -> float:
         """A class pair minus the strongest other one, as a part of the larger: from -1 to 1."""
         table = np.triu(self.sums(weights, kind))
         own = float(table[self.index(pair)])
@@ -191,8 +191,8 @@ def _tuned_claims(found: Tagged, kind: str) -> list[Verdict]:
 def _plain_claims(found: Tagged, kind: str) -> list[Verdict]:
     """The claims on BERT, for a model that was never fine-tuned."""
     own, random = found.poolings["mean"], found.random["mean"]
-    effect = resampled(partial(own.lead, SEPARATORS, kind), len(own))
-    control = resampled(partial(random.lead, SEPARATORS, kind), len(random))
+    effect = resampled(partial(own.margin, SEPARATORS, kind), len(own))
+    control = resampled(partial(random.margin, SEPARATORS, kind), len(random))
     separators = above(
         "BERT with mean pooling rests on [SEP]-[SEP].",
         f"{kind} relevance of [SEP]-[SEP] minus the strongest other class pair, relative to the larger",
@@ -207,7 +207,7 @@ def _noun_claims(found: Tagged, pooling: str, who: str, kind: str) -> list[Verdi
     own, random, overlap = found.poolings[pooling], found.random[pooling], found.overlap
     measure = _part if kind == "summed" else _density
     what = "part of the positive relevance" if kind == "summed" else "mean relevance relative to all token pairs"
-    verdicts = [_noun_lead(found, pooling, who)] if kind == "summed" else []
+    verdicts = [_noun_margin(found, pooling, who)] if kind == "summed" else []
     for pair in NOUNS:
 
         def beyond(tables: ClassTables, weights: Array, pair: tuple[str, str] = pair) -> float:
@@ -225,11 +225,11 @@ def _noun_claims(found: Tagged, pooling: str, who: str, kind: str) -> list[Verdi
     return verdicts
 
 
-def _noun_lead(found: Tagged, pooling: str, who: str) -> Verdict:
+def _noun_margin(found: Tagged, pooling: str, who: str) -> Verdict:
     """NOUN-NOUN is the strongest class pair; it may be so in the words that both texts share, too."""
     own, overlap = found.poolings[pooling], found.overlap
-    effect = resampled(partial(own.lead, NOUNS[0], "summed"), len(own))
-    control = resampled(partial(overlap.lead, NOUNS[0], "summed"), len(overlap))
+    effect = resampled(partial(own.margin, NOUNS[0], "summed"), len(own))
+    control = resampled(partial(overlap.margin, NOUNS[0], "summed"), len(overlap))
     return above(
         f"{who} rests most on NOUN-NOUN.",
         "summed relevance of NOUN-NOUN minus the strongest other class pair, relative to the larger",

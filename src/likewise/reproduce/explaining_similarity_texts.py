@@ -100,7 +100,7 @@ class Triplet:
         """The texts in one language, in the other, and mixed."""
         return {"en-en": self.english, "de-de": self.german, "en-de": (self.english[0], self.german[1])}
 
-    def nouns(self, name: str) -> tuple[str, str]:
+    def noun_forms(self, name: str) -> tuple[str, str]:
         """The noun as the two texts of a pair have it."""
         english, german = self.noun
         return {"en-en": (english, english), "de-de": (german, german), "en-de": (english, german)}[name]
@@ -149,7 +149,7 @@ def language_triplets(context: Context) -> Finding:
     explained_rows = [explained_row(context.encoder, one.pairs, row + 1) for row, one in enumerate(TRIPLETS)]
     nouns, others, rows = [], [], []
     for triplet, found in zip(TRIPLETS, explained_rows, strict=True):
-        each = {name: _noun_relevance(one, triplet.nouns(name)) for name, one in found.explanations.items()}
+        each = {name: _noun_relevance(one, triplet.noun_forms(name)) for name, one in found.explanations.items()}
         nouns.append(each["en-en"][0] - each["en-de"][0])
         others.append(each["en-en"][1] - each["en-de"][1])
         scores = [one.similarity for one in found.explanations.values()]
@@ -167,9 +167,9 @@ def language_triplets(context: Context) -> Finding:
     return Finding({"triplets": table}, {"triplet": explained_rows[0].figures()["row_1"]}, (verdict,))
 
 
-def _noun_relevance(found: Explanation, nouns: tuple[str, str]) -> tuple[float, float]:
+def _noun_relevance(found: Explanation, forms: tuple[str, str]) -> tuple[float, float]:
     """What the two nouns add together, and what the left one adds on average with the right text's other words."""
-    row, column = found.left.labels.index(nouns[0]), found.right.labels.index(nouns[1])
+    row, column = found.left.labels.index(forms[0]), found.right.labels.index(forms[1])
     words = [index for index, unit in enumerate(found.right.units) if unit.kind == "text" and index != column]
     return float(found.relevance[row, column]), float(found.relevance[row, words].mean())
 
@@ -233,7 +233,7 @@ def biosses_words(context: Context) -> Finding:
     english_only(context, "BIOSSES is English")
     pairs = spaced(context.dataset("biosses/all").scored_pairs(), context.size(tiny=8, quick=32, standard=None))
     own, overlap = (_quarters(context, pairs, method) for method in ("bilrp", OVERLAP))
-    effect, control = _equal_lead(own), _equal_lead(overlap)
+    effect, control = _equal_margin(own), _equal_margin(overlap)
     verdict = above(
         "High similarities rest on the same words in both texts, low ones less.",
         f"share of equal words among the {TOP} strongest word pairs, top quarter minus bottom quarter",
@@ -258,14 +258,14 @@ def _quarters(context: Context, pairs: Scored, method: str) -> dict[str, tuple[W
     return strongest_by_quarter(words, np.array(predicted), TOP)
 
 
-def _equal_lead(quarters: dict[str, tuple[WordPair, ...]]) -> Interval:
+def _equal_margin(quarters: dict[str, tuple[WordPair, ...]]) -> Interval:
     """The share of equal words in the top quarter minus that in the bottom quarter."""
     top, bottom = (quarters[name] for name in ("top", "bottom"))
     equal = np.array([one.left.lower() == one.right.lower() for one in (*top, *bottom)], dtype=np.float64)
     is_top = np.arange(len(equal)) < len(top)
 
-    def lead(weights: Array) -> float:
+    def margin(weights: Array) -> float:
         shares = [np.average(equal[mask], weights=weights[mask] + 1e-12) for mask in (is_top, ~is_top)]
         return float(shares[0] - shares[1])
 
-    return resampled(lead, len(equal))
+    return resampled(margin, len(equal))
