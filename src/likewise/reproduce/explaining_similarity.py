@@ -55,7 +55,7 @@ def sts_table(context: Context) -> Finding:
         control=Control("the same model with random weights", control, same_effect(effect, control)),
     )
     measured = {cell: one.agreement["spearman"] for cell, one in found.items()}
-    table = side_by_side(context.published.of("table-1").values(), measured, "Spearman")
+    table = side_by_side(context.published.of("table-1").values(), measured, context.short, "Spearman")
     return Finding({"spearman": table}, {}, (verdict,))
 
 
