@@ -30,9 +30,9 @@ FIGURES = {
     "curves": {"curves-stsb", "curves-biosses"},
     "conservation": {"conservation"},
     "nouns": {"nouns"},
-    "pos-summed": {"summed-cls", "summed-mean"},
-    "pos-averaged": {"averaged-cls", "averaged-mean"},
-    "language-changes": {"change-summed", "change-averaged"},
+    "pos-summed": {"summed-mean"},
+    "pos-averaged": {"averaged-mean"},
+    "language-changes": {"change"},
     "language-triplets": {"triplet"},
     "biosses-levels": {"levels-cls", "levels-mean"},
     "attention-scores": {"own-part", "ledger"},
@@ -137,7 +137,7 @@ def test_an_item_runs_and_ends_in_verdicts(name: str, context: Context, tmp_path
     assert found.figures.keys() == FIGURES.get(name, set())
     assert found.tables or found.figures
     drawn = draw(found, tmp_path, name)
-    assert all(10_000 < (tmp_path / one.file).stat().st_size < 300_000 for one in drawn.values())
+    assert all(10_000 < (tmp_path / one.file).stat().st_size < 330_000 for one in drawn.values())
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from likewise.train.runs import config_text, parse_plan, train_tasks
 from likewise.train.synthetic import SyntheticBenchmark, synthetic_benchmark
 from likewise.train.tasks import Task, without_overlap
 
-ENOUGH = 0.75  # Spearman with the true counts, from which a model is taken to count
+ENOUGH = 0.8  # Spearman with the true counts, from which a model is taken to count
 NOUN_METHODS = {
     "BiLRP": "bilrp", "embedding": "embedding", "HxP": "hxp", "embedding, squared": "embedding-squared",
     "random": "random",

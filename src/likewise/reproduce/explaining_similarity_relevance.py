@@ -147,6 +147,7 @@ def parts_of_speech(kind: str, context: Context) -> Finding:
             f"Relevance between parts of speech, {kind}, {name} pooling",
         )
         for name, one in found.poolings.items()
+        if name in claimed
     }
     claims = _plain_claims(found, kind) if context.is_plain else _tuned_claims(found, kind)
     notes: tuple[str, ...] = ()

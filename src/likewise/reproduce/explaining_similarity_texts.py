@@ -13,7 +13,6 @@ from likewise.explain.comparisons import side_by_side as explained_row
 from likewise.explain.explanation import Explanation
 from likewise.lint.evidence import ParsedSides, parsed_sides
 from likewise.lint.pos_relevance import (
-    KINDS,
     WordPair,
     level_edges,
     level_errors,
@@ -45,7 +44,7 @@ def language_changes(context: Context) -> Finding:
     own = tables(english, first), tables(mixed, german)
     unrelated = tables(other_rows(english), first), tables(other_rows(mixed), german)
     change = pos_change(("en-en", "en-de"), own[0].total, own[1].total)
-    figures = {f"change-{kind}": change.figures()[f"change_{kind}"] for kind in KINDS}
+    figures = {"change": change.figures()["change_summed"]}
     shown = {name: replace(table, summary=False) for name, table in change.tables().items() if not table.detail}
     verdicts = (
         _less_in_mixed("NOUN-NOUN carries less of mixed pairs than of English pairs.",
