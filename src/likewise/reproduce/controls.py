@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from likewise.encoder import Encoder
-from likewise.metrics import Interval, bootstrap_draws, spearman
+from likewise.metrics import DRAWS, Array, Interval, bootstrap_draws, spearman
 
 INITIAL_DEVIATION = 0.02  # of BERT's weights before training
 
@@ -34,3 +35,27 @@ def spearman_difference(truth: ArrayLike, better: ArrayLike, worse: ArrayLike) -
     draws = bootstrap_draws("spearman", better, truth) - bootstrap_draws("spearman", worse, truth)
     low, high = np.nanpercentile(draws, [2.5, 97.5])
     return Interval(value, float(low), float(high))
+
+
+def resampled(statistic: Callable[[Array], float], n: int, draws: int = DRAWS, seed: int = 0) -> Interval:
+    """A statistic of n rows with its percentile bootstrap interval.
+
+    ``statistic`` takes weights (n,): how often each row counts. So any ratio or extreme of sums can be resampled.
+
+    >>> values = np.array([1.0, 2.0, 3.0])
+    >>> resampled(lambda weights: float((values * weights).sum() / weights.sum()), 3, draws=50).value
+    2.0
+    """
+    rng = np.random.default_rng(seed)
+    drawn = [statistic(np.bincount(rng.integers(0, n, n), minlength=n).astype(np.float64)) for _ in range(draws)]
+    low, high = np.nanpercentile(drawn, [2.5, 97.5])
+    return Interval(float(statistic(np.ones(n))), float(low), float(high))
+
+
+def same_effect(effect: Interval, control: Interval, alternative: float = 0.0) -> bool:
+    """Whether a control shows an effect, too: all of it is above the alternative, and it is not clearly smaller.
+
+    >>> same_effect(Interval(0.5, 0.4, 0.6), Interval(0.1, 0.05, 0.15))
+    False
+    """
+    return control.low > alternative and control.high >= effect.low

@@ -6,7 +6,7 @@ The true interaction of two tokens is 1 if both belong to the same noun, else 0 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,7 @@ class SyntheticBenchmark(Result):
     agreement: Mapping[str, Interval]  # ACS: each method's mean cosine with the truth, with its 95 % interval
     compared: int  # pairs that share a noun; the others have no true interaction
     examples: tuple[SyntheticExample, ...] = ()
+    cosines: Mapping[str, Array] = field(default_factory=dict)  # of each compared pair with the truth, by method
 
     title = "Synthetic benchmark: counting nouns"
 
@@ -155,15 +156,18 @@ def synthetic_benchmark(
     compared = [pair for pair in pairs if _shared(pair, own)]
     if not compared:
         raise DataError(f"{name}: no two texts share a noun; give pairs that do")
-    agreement = {}
+    cosines = {}
     for method in methods:
-        cosines = [
-            matrix_cosine(found.relevance, true_interactions(found, own.left[pair.left], own.right[pair.right]))
-            for pair, found in zip(compared, _explained(encoder, compared, method, progress), strict=True)
-        ]
-        [agreement[method]] = bootstrap_means([cosines])
+        found = zip(compared, _explained(encoder, compared, method, progress), strict=True)
+        cosines[method] = np.array(
+            [
+                matrix_cosine(one.relevance, true_interactions(one, own.left[pair.left], own.right[pair.right]))
+                for pair, one in found
+            ]
+        )
+    agreement = dict(zip(methods, bootstrap_means(list(cosines.values())), strict=True))
     examples = _examples(encoder, compared, own, methods)
-    return SyntheticBenchmark(name, encoder.name, counting, agreement, len(compared), examples)
+    return SyntheticBenchmark(name, encoder.name, counting, agreement, len(compared), examples, cosines)
 
 
 def _shared(pair: Pair | ScoredPair, parsed: ParsedSides) -> int:
