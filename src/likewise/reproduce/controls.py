@@ -34,3 +34,12 @@ def spearman_difference(truth: ArrayLike, better: ArrayLike, worse: ArrayLike) -
     draws = bootstrap_draws("spearman", better, truth) - bootstrap_draws("spearman", worse, truth)
     low, high = np.nanpercentile(draws, [2.5, 97.5])
     return Interval(value, float(low), float(high))
+
+
+def shows_effect(control: Interval, measured: Interval) -> bool:
+    """Whether a control shows a positive effect too: beyond chance, and at least half of what was measured.
+
+    >>> shows_effect(Interval(0.01, 0.005, 0.015), Interval(0.4, 0.3, 0.5))
+    False
+    """
+    return control.low > 0 and control.value >= measured.value / 2
