@@ -47,7 +47,7 @@ STUDY = Study(
             "pooling", "Mean pooling retrieves far better than CLS pooling.", by_pooling, (SEEN, UNSEEN),
             original="recall of BERT by pooling",
         ),
-        Item("layers", "Middle layers and the last one retrieve differently.", by_layer, (SEEN,)),
+        Item("layers", "The last layer retrieves better than the middle layers.", by_layer, (SEEN,)),
         Item(
             "models", "A model that was tuned for retrieval beats plain BERT with mean pooling, but not with CLS.",
             by_model, (SEEN,), original="recall by model",

@@ -15,6 +15,7 @@ from likewise.metrics import Array, Interval, bootstrap_means
 from likewise.plotting.curves import curves
 from likewise.reproduce.controls import shows_effect, untrained
 from likewise.reproduce.published import side_by_side
+from likewise.reproduce.running import STAND_IN
 from likewise.reproduce.study import Context, Finding
 from likewise.reproduce.verdicts import Control, Verdict, above, below, not_comparable
 from likewise.results import Column, Figure, Table
@@ -47,6 +48,7 @@ LEAK_NOTE = (
     "Leak: the bundled model was trained on 180,000 pairs of sentence compression, so these pairs are not new to it,"
     " whatever the split; a comparison with BERT, which has not seen them, is not like for like."
 )
+NO_LEAK_NOTE = "Leak: the model was never fine-tuned, so it was not trained on such pairs."
 DATA_NOTE = (
     "The study's 36,000 pairs are other ones. Those used here are extractive: every word of a query is in its text."
 )
@@ -106,11 +108,21 @@ def side_table(context: Context, item: str, rows: Mapping[str, RetrievalResult],
     return side_by_side(context.published.of(item).values(), measured, context.short, title, f"A{TIES[1:]}.")
 
 
-def notes(context: Context) -> tuple[str, ...]:
-    """What to know of the data."""
+def notes(context: Context, task: RetrievalTask) -> tuple[str, ...]:
+    """What to know of the data, with the leaks that are known or can be counted."""
+    texts = set(task.corpus.texts)
+    copies = sum(query in texts for query in task.queries)
+    count = f"{copies} of the {len(task.queries)} queries are texts of the corpus themselves."
     if context.language != "en":
-        return (ZH_NOTE,)
-    return (DATA_NOTE, LEAK_NOTE) if context.short == "minilm" else (DATA_NOTE,)
+        return ZH_NOTE, count
+    unknown = f"Leak: whether {context.short} was trained on compressions is not known here."
+    seen = LEAK_NOTE if context.short == STAND_IN else NO_LEAK_NOTE if context.is_plain else unknown
+    return DATA_NOTE, f"{seen} {count}"
+
+
+def row_name(context: Context, result: RetrievalResult) -> str:
+    """The model and its pooling, as the published rows name them."""
+    return f"{context.short}, {'CLS' if result.setting.pooling == 'cls' else result.setting.pooling}"
 
 
 def by_pooling(context: Context) -> Finding:
@@ -119,8 +131,8 @@ def by_pooling(context: Context) -> Finding:
     found = compared(context, task, poolings=POOLINGS)
     mean, cls, _ = found.results
     blank = measured_without_cache(untrained(context.encoder), task, [("mean", -1), ("cls", -1)])
-    rows = {f"{context.short}, {one.setting.pooling}": one for one in found.results}
-    rows |= {f"{RANDOM_WEIGHTS}, {one.setting.pooling}": one for one in blank}
+    rows = {row_name(context, one): one for one in found.results}
+    rows |= {f"{RANDOM_WEIGHTS}, {name}": one for name, one in zip(("mean", "CLS"), blank, strict=True)}
     gained = difference(recalls(mean) - recalls(cls), recalls(blank[0]) - recalls(blank[1]))
     verdicts = [
         above("Mean pooling retrieves better than CLS pooling.", f"recall@{K} of mean pooling minus that of CLS",
@@ -132,7 +144,7 @@ def by_pooling(context: Context) -> Finding:
         verdicts.append(_unseen(context))
     rows["random ranking"] = compared(context, task, rankers=("random",)).results[0]
     return Finding(
-        {"recall": side_table(context, "pooling", rows, task)}, found.figures(), tuple(verdicts), notes(context)
+        {"recall": side_table(context, "pooling", rows, task)}, found.figures(), tuple(verdicts), notes(context, task)
     )
 
 
@@ -171,15 +183,14 @@ def by_layer(context: Context) -> Finding:
         lambda: curves(range(depth + 1), series, ("layer", "recall"), f"{context.short}, mean pooling", whole=True),  # type: ignore[arg-type]
         "Recall by layer",
     )
-    rows = {f"layer {layer}": one for layer, one in enumerate(found)}
-    return Finding({"recall": side_table(context, "layers", rows, task)}, {"layers": figure}, verdicts, notes(context))
+    return Finding(RetrievalTable(found).tables(), {"layers": figure}, verdicts, notes(context, task))
 
 
 def by_model(context: Context) -> Finding:
     """A plain model and the same after contrastive training with mean pooling."""
     task = the_task(context)
     mean, cls = compared(context, task, poolings=("mean", "cls")).results
-    rows = {f"{context.short}, {one.setting.pooling}": one for one in (mean, cls)}
+    rows = {row_name(context, one): one for one in (mean, cls)}
     claims = (
         "A model that was tuned for retrieval beats the plain one with mean pooling.",
         "With CLS pooling it does not: tuning through the mean does not reach the CLS token.",
@@ -187,11 +198,11 @@ def by_model(context: Context) -> Finding:
     if not context.is_plain:
         why = f"{context.short} was fine-tuned before, and the same model before that is not at hand; take a plain one"
         verdicts = tuple(not_comparable(claim, why) for claim in claims)
-        return Finding({"recall": side_table(context, "models", rows, task)}, {}, verdicts, notes(context))
+        return Finding({"recall": side_table(context, "models", rows, task)}, {}, verdicts, notes(context, task))
     tuned = [_tuned(context, seed) for seed in range(1, context.seeds + 1)]
     found = [compare_tuned(context, encoder, task) for encoder in tuned]
-    rows |= {f"tuned, seed {seed}, {one.setting.pooling}": one
-             for seed, pair in enumerate(found, start=1) for one in pair}  # fmt: skip
+    for seed, pair in enumerate(found, start=1):
+        rows |= {f"{row_name(context, one)}, tuned, seed {seed}": one for one in pair}
     after = [np.mean([recalls(pair[which]) for pair in found], axis=0) for which in (0, 1)]
     control = chance(context, task)
     gains = [difference(after[0], recalls(mean)), difference(after[1], recalls(cls))]
@@ -200,7 +211,9 @@ def by_model(context: Context) -> Finding:
               seeds=context.seeds),
         below(claims[1], f"recall@{K} after tuning minus before, CLS pooling", gains[1], seeds=context.seeds),
     )  # fmt: skip
-    return Finding({"recall": side_table(context, "models", rows, task)}, {}, verdicts, (*notes(context), TUNED_NOTE))
+    return Finding(
+        {"recall": side_table(context, "models", rows, task)}, {}, verdicts, (*notes(context, task), TUNED_NOTE)
+    )
 
 
 TUNED_NOTE = (
@@ -254,10 +267,9 @@ def against_baselines(context: Context) -> Finding:
         claim = f"The model's vectors retrieve better than {CLASSIC[name]}."
         verdicts.append(above(claim, f"recall@{K} of mean pooling minus that of {name}", gain, control=shown))
     missing = () if "static" in names else ("Averaged GloVe vectors: not run; give their text file with --vectors.",)
-    rows = {f"{context.short}, mean" if name == "dense" else name: one for name, one in found.items()}
     return Finding(
-        {"recall": side_table(context, "baselines", rows, task)}, table.figures(), tuple(verdicts),
-        (*notes(context), *missing, "Averaged fastText vectors: not run; no file of them is at hand."),
+        table.tables(), table.figures(), tuple(verdicts),
+        (*notes(context, task), *missing, "Averaged fastText vectors: not run; no file of them is at hand."),
     )  # fmt: skip
 
 
@@ -274,11 +286,11 @@ def ties(context: Context) -> Finding:
     verdict = below(
         "Counting ties in the query's favour does not make the recall.",
         f"recall@{K} with ties in the query's favour minus that with ties against it, mean pooling",
-        difference(*both["mean"]), 0.01, control=Control("CLS at layer 0, the same for all texts,", control, False),
+        difference(*both["mean"]), 0.01, control=Control("CLS at layer 0, where all texts tie,", control),
     )  # fmt: skip
     title = f"{task.name}: {len(task.queries)} queries among {len(task.corpus)} texts"
     note = "The CLS token of layer 0 has seen no text, so all texts tie: in the query's favour each is found."
-    return Finding({"ties": Table.of(columns, rows, title, note)}, {}, (verdict,), notes(context))
+    return Finding({"ties": Table.of(columns, rows, title, note)}, {}, (verdict,), notes(context, task))
 
 
 def _both_ways(ranker: EncodedRanker, task: RetrievalTask) -> tuple[Array, Array]:
@@ -315,7 +327,7 @@ def six_queries(context: Context) -> Finding:
     title = f"{news.name}: ids and scores of the first five hits among {len(news.corpus)} texts"
     tables["compression"] = _hits(context, news, title)
     note = "Hits among the compressed sentences are not judged here: a person has to read them."
-    return Finding(tables, table.figures(), verdicts, (*notes(context)[1:], note))
+    return Finding(tables, table.figures(), verdicts, (*notes(context, news)[1:], note))
 
 
 def _hits(context: Context, task: RetrievalTask, title: str, relevant: Sequence[set[str]] = ()) -> Table:

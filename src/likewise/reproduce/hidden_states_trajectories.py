@@ -160,14 +160,14 @@ def in_frames(cosines: Array, pairs: Pairs) -> Array:
     """Cosines (layers, 3 f, 3 f) of f frames -> the mean over some pairs of words in the same frame: (layers, f)."""
     split = _split(cosines)
     each = np.arange(split.shape[1])
-    return np.mean([split[:, each, left, each, right] for left, right in pairs], axis=0)
+    return np.asarray(np.mean([split[:, each, left, each, right] for left, right in pairs], axis=0))
 
 
 def across_frames(cosines: Array, pairs: Pairs) -> Array:
     """The same for one word in a frame and the other word in all other frames: (layers, f)."""
     split = _split(cosines)
-    sums = np.mean([split[:, :, left, :, right].sum(-1) for left, right in pairs], axis=0)
-    return (sums - in_frames(cosines, pairs)) / (split.shape[1] - 1)
+    sums: Array = np.mean([split[:, :, left, :, right].sum(-1) for left, right in pairs], axis=0)
+    return np.asarray((sums - in_frames(cosines, pairs)) / (split.shape[1] - 1))
 
 
 def _split(cosines: Array) -> Array:
@@ -178,24 +178,24 @@ def _split(cosines: Array) -> Array:
 def sense_gap(cosines: Array) -> Array:
     """How much nearer each sentence is to its own sense at the last layer: (n,)."""
     own, other = by_sense(cosines)
-    return own[-1] - other[-1]
+    return np.asarray(own[-1] - other[-1])
 
 
 def rebound(cosines: Array, same: bool = False) -> Array:
     """The rise from the middle to the last layer, of each sentence with the other sense or with the same one: (n,)."""
     found = by_sense(cosines)[0 if same else 1]
-    return found[-1] - found[(len(found) - 1) // 2]
+    return np.asarray(found[-1] - found[(len(found) - 1) // 2])
 
 
 def context_rise(cosines: Array, pairs: Pairs, layer: int) -> Array:
     """The rise from layer 0 in a shared frame, minus that of the same words in other frames: (f,)."""
     one, other = in_frames(cosines, pairs), across_frames(cosines, pairs)
-    return (one[layer] - one[0]) - (other[layer] - other[0])
+    return np.asarray((one[layer] - one[0]) - (other[layer] - other[0]))
 
 
 def pair_gap(cosines: Array, nearer: Pairs, farther: Pairs) -> Array:
     """How much nearer some pairs are than others at the last layer, frame by frame: (f,)."""
-    return in_frames(cosines, nearer)[-1] - in_frames(cosines, farther)[-1]
+    return np.asarray(in_frames(cosines, nearer)[-1] - in_frames(cosines, farther)[-1])
 
 
 @dataclass(frozen=True)
@@ -275,6 +275,7 @@ def word_trajectory_finding(context: Context) -> Finding:
         measured["nice / lovely", column] = float(synonyms[0, layer])
         measured["antonyms, lowest", column] = float(antonyms[:, layer].min())
         measured["antonyms, highest", column] = float(antonyms[:, layer].max())
+        measured["antonyms, mean", column] = float(antonyms[:, layer].mean())
     for column, layer in (("layer 0", 0), ("last layer but one", -2)):
         measured["vehicles, lowest", column] = float(vehicles[:, layer].min())
         measured["vehicles, highest", column] = float(vehicles[:, layer].max())
