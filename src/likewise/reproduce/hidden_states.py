@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from likewise.encoder.inspection import inspect
 from likewise.geometry.trajectories import BANKS
 from likewise.reproduce.hidden_states_recall import (
@@ -23,7 +25,7 @@ FACTS_NOTE = "Tokens, ids and shapes are read off the model and its tokenizer: t
 
 def inspection(context: Context) -> Finding:
     """The tokens of some sentences, the special tokens, the sizes of the model and the shapes of its outputs."""
-    found = inspect(context.encoder, INSPECTED[context.language])
+    found = inspect(replace(context.encoder, name=context.short), INSPECTED[context.language])
     return Finding(found.tables(), found.figures(), (), (FACTS_NOTE,))
 
 

@@ -7,7 +7,7 @@ same form, in our own wording.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -295,8 +295,8 @@ def sentence_trajectory_finding(context: Context) -> Finding:
 def _examples(context: Context, *names: str) -> dict[str, Trajectories]:
     if context.language != "en":
         raise DataError(ENGLISH_ONLY)
-    mean = context.encoder.with_pooling(pooling="mean")
-    return {name: compare_layers(EXAMPLES[name], [context.model], lambda _: mean).results[0] for name in names}
+    mean = replace(context.encoder.with_pooling(pooling="mean"), name=context.short)
+    return {name: compare_layers(EXAMPLES[name], [context.short], lambda _: mean).results[0] for name in names}
 
 
 def _pair_cosines(found: Trajectories, pairs: Pairs) -> Array:
