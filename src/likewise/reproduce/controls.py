@@ -36,10 +36,10 @@ def spearman_difference(truth: ArrayLike, better: ArrayLike, worse: ArrayLike) -
     return Interval(value, float(low), float(high))
 
 
-def shows_effect(control: Interval, measured: Interval) -> bool:
-    """Whether a control shows a positive effect too: beyond chance, and at least half of what was measured.
+def same_effect(effect: Interval, control: Interval, alternative: float = 0.0) -> bool:
+    """Whether a control shows an effect, too: all of it is above the alternative, and it is not clearly smaller.
 
-    >>> shows_effect(Interval(0.01, 0.005, 0.015), Interval(0.4, 0.3, 0.5))
+    >>> same_effect(Interval(0.5, 0.4, 0.6), Interval(0.1, 0.05, 0.15))
     False
     """
-    return control.low > 0 and control.value >= measured.value / 2
+    return control.low > alternative and control.high >= effect.low

@@ -13,7 +13,7 @@ from likewise.encoder.pooling import Layer, PoolingConfig
 from likewise.errors import UsageError
 from likewise.metrics import Array, Interval, bootstrap_means
 from likewise.plotting.curves import curves
-from likewise.reproduce.controls import shows_effect, untrained
+from likewise.reproduce.controls import same_effect, untrained
 from likewise.reproduce.published import side_by_side
 from likewise.reproduce.running import STAND_IN
 from likewise.reproduce.study import Context, Finding
@@ -177,7 +177,7 @@ def by_layer(context: Context) -> Finding:
     verdicts = (
         above("The last layer retrieves better than the middle one.",
               f"recall@{K} of layer {depth} minus that of layer {middle}", last,
-              control=Control(RANDOM_WEIGHTS, control, shows_effect(control, last))),
+              control=Control(RANDOM_WEIGHTS, control, same_effect(last, control))),
         above("The last layer retrieves better than the embeddings (layer 0).",
               f"recall@{K} of layer {depth} minus that of layer 0", difference(found[depth], found[0]),
               control=chance(context, task)),
@@ -269,7 +269,7 @@ def against_baselines(context: Context) -> Finding:
     verdicts = []
     for name in names:
         gain, control = difference(dense, found[name]), difference(inputs, found[name])
-        shown = Control("averaged input embeddings, without layers", control, shows_effect(control, gain))
+        shown = Control("averaged input embeddings, without layers", control, same_effect(gain, control))
         claim = f"The model's vectors retrieve better than {CLASSIC[name]}."
         verdicts.append(above(claim, f"recall@{K} of mean pooling minus that of {name}", gain, control=shown))
     missing = () if "static" in names else ("Averaged GloVe vectors: not run; give their text file with --vectors.",)
@@ -284,7 +284,7 @@ def ties(context: Context) -> Finding:
     task = the_task(context, context.size(tiny=60, quick=500, standard=5000, full=None))
     variants = {"mean": ("mean", -1), "CLS": ("cls", -1), "CLS, layer 0": ("cls", 0)}
     rankers, _ = encoded_rankers(context.encoder, [PoolingConfig(*one) for one in variants.values()], task)
-    both = {name: _both_ways(ranker, task) for name, ranker in zip(variants, rankers, strict=True)}
+    both = {name: both_ways(ranker, task) for name, ranker in zip(variants, rankers, strict=True)}
     rows = [(name, *(float(way.mean()) for way in ways), difference(*ways)) for name, ways in both.items()]
     columns = [Column("vectors"), Column("favour", f"R@{K}, ties in the query's favour", ".3f"),
                Column("against", f"R@{K}, ties against it", ".3f"), Column("difference", "", ".3f")]  # fmt: skip
@@ -299,7 +299,7 @@ def ties(context: Context) -> Finding:
     return Finding({"ties": Table.of(columns, rows, title, note)}, {}, (verdict,), notes(context, task))
 
 
-def _both_ways(ranker: EncodedRanker, task: RetrievalTask) -> tuple[Array, Array]:
+def both_ways(ranker: EncodedRanker, task: RetrievalTask) -> tuple[Array, Array]:
     """The recall at 10 of each query, with ties in its favour and against it: two (n,)."""
     favour = ranks(ranker.score_blocks(task.queries), task.relevant)
     beaten = ranks(((start, -scores) for start, scores in ranker.score_blocks(task.queries)), task.relevant)

@@ -26,7 +26,7 @@ from likewise.geometry.trajectories import (
     word_trajectories,
 )
 from likewise.metrics import Array, bootstrap_means
-from likewise.reproduce.controls import shows_effect, untrained
+from likewise.reproduce.controls import same_effect, untrained
 from likewise.reproduce.published import side_by_side
 from likewise.reproduce.study import Context, Finding
 from likewise.reproduce.verdicts import Control, Verdict, above
@@ -216,7 +216,7 @@ class Test:
         else:
             name, control = self.control[0], self.control[1](cosines)
         measured, without = (bootstrap_means(values[None])[0] for values in (self.values(cosines), control))
-        return above(self.claim, self.effect, measured, control=Control(name, without, shows_effect(without, measured)))
+        return above(self.claim, self.effect, measured, control=Control(name, without, same_effect(measured, without)))
 
 
 WORD_TESTS = (
