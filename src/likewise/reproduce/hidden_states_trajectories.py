@@ -199,7 +199,7 @@ def pair_gap(cosines: Array, nearer: Pairs, farther: Pairs) -> Array:
 
 
 @dataclass(frozen=True)
-class Test:
+class TestedClaim:
     """A claim, the sentences that test it, and its effect in their cosines."""
 
     claim: str
@@ -220,44 +220,44 @@ class Test:
 
 
 WORD_TESTS = (
-    Test(
+    TestedClaim(
         "Contexts pull the two senses of a word apart.",
         "cosine of bank with its own sense minus that with the other sense, last layer",
         BANK_SET, sense_gap,
     ),
-    Test(
+    TestedClaim(
         "After the middle layers the two senses partly come together again.",
         "cosine of the two senses at the last layer minus that at the middle layer",
         BANK_SET, rebound, ("the same sense", partial(rebound, same=True)),
     ),
-    Test(
+    TestedClaim(
         "A shared context brings antonyms together.",
         "rise from layer 0 to the last layer in one frame minus that across frames, nice or lovely / bad",
         ADJECTIVE_SET, partial(context_rise, pairs=ANTONYMS, layer=-1),
     ),
-    Test(
+    TestedClaim(
         "Synonyms end nearer to each other than antonyms.",
         "cosine of nice / lovely minus that of the antonyms, last layer",
         ADJECTIVE_SET, partial(pair_gap, nearer=SYNONYMS, farther=ANTONYMS),
     ),
-    Test(
+    TestedClaim(
         "A shared context brings different vehicles together.",
         "rise from layer 0 to the last layer but one in one frame minus that across frames",
         VEHICLE_SET, partial(context_rise, pairs=EVERY_PAIR, layer=-2),
     ),
 )  # fmt: skip
 SENTENCE_TESTS = (
-    Test(
+    TestedClaim(
         "An idiom is nearer to its meaning than to its literal reading.",
         "cosine of idiom / paraphrase minus that of idiom / literal reading, last layer",
         IDIOM_SET, partial(pair_gap, nearer=[(0, 2)], farther=[(0, 1)]),
     ),
-    Test(
+    TestedClaim(
         "Certain is nearer to possible than possible is to failed.",
         "cosine of definitely / might minus that of might / failed, last layer",
         CERTAINTY_SET, partial(pair_gap, nearer=[(0, 1)], farther=[(1, 2)]),
     ),
-    Test(
+    TestedClaim(
         "Possible is nearer to failed than certain is.",
         "cosine of might / failed minus that of definitely / failed, last layer",
         CERTAINTY_SET, partial(pair_gap, nearer=[(1, 2)], farther=[(0, 2)]),
@@ -307,7 +307,7 @@ def _pair_cosines(found: Trajectories, pairs: Pairs) -> Array:
 
 def _finding(
     context: Context, item: str, found: Mapping[str, Trajectories], measured: Mapping[tuple[str, str], object],
-    tests: Sequence[Test],
+    tests: Sequence[TestedClaim],
 ) -> Finding:  # fmt: skip
     title = "Ends of the examples' curves"
     tables = {"ends": side_by_side(context.published.of(item).values(), measured, context.short, title)}
