@@ -44,7 +44,7 @@ LEAST_SCORE = 4.0  # of scored pairs that count as a query and its text
 DEV_ROWS = 200
 RANDOM_WEIGHTS = "random weights"
 POOLINGS = ("mean", "cls", "max")
-CLASSIC = {"bow": "word counts", "tfidf": "TF-IDF", "bm25": "BM25", "static": "averaged GloVe vectors"}
+CLASSIC = {"bow": "word counts", "tfidf": "TF-IDF", "bm25": "BM25", "static": "averaged word vectors"}
 LEAK_NOTE = (
     "Leak: the bundled model was trained on 180,000 pairs of sentence compression, so these pairs are not new to it,"
     " whatever the split; a comparison with BERT, which has not seen them, is not like for like."
@@ -275,10 +275,12 @@ def against_baselines(context: Context) -> Finding:
     other = unseen_task(context)
     rest = compared(context, other, poolings=("mean",), rankers=("dense", "input-embeddings", "bm25")).results
     verdicts.append(_gain_over("bm25", {one.setting.ranker: one for one in rest}, f", {other.name}"))
-    missing = () if "static" in names else ("Averaged GloVe vectors: not run; give their text file with --vectors.",)
+    missing = "not run; give their text file with --vectors"
+    if context.vectors is not None:
+        missing = f"from {context.vectors.name}; other files, such as fastText's, run one at a time with --vectors"
     return Finding(
         table.tables(), table.figures(), tuple(verdicts),
-        (*notes(context, task), *missing, "Averaged fastText vectors: not run; no file of them is at hand."),
+        (*notes(context, task), f"Averaged GloVe or fastText vectors (static): {missing}."),
     )  # fmt: skip
 
 
