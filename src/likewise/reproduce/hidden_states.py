@@ -2,6 +2,67 @@
 
 from __future__ import annotations
 
-from likewise.reproduce.study import Study
+from dataclasses import replace
 
-STUDY = Study("hidden-states", "Hidden states of BERT and retrieval", ())
+from likewise.encoder.inspection import inspect
+from likewise.geometry.trajectories import BANKS
+from likewise.reproduce.hidden_states_recall import (
+    SEEN,
+    UNSEEN,
+    against_baselines,
+    by_layer,
+    by_model,
+    by_pooling,
+    six_queries,
+    ties,
+)
+from likewise.reproduce.hidden_states_trajectories import sentence_trajectory_finding, word_trajectory_finding
+from likewise.reproduce.study import Context, Finding, Item, Study
+
+INSPECTED = {"en": BANKS, "zh": ("银行在河边。", "今天天气很好，我们去散步。")}
+FACTS_NOTE = "Tokens, ids and shapes are read off the model and its tokenizer: there is no effect to judge."
+
+
+def inspection(context: Context) -> Finding:
+    """The tokens of some sentences, the special tokens, the sizes of the model and the shapes of its outputs."""
+    found = inspect(replace(context.encoder, name=context.short), INSPECTED[context.language])
+    return Finding(found.tables(), found.figures(), (), (FACTS_NOTE,))
+
+
+STUDY = Study(
+    "hidden-states",
+    "Hidden states of BERT and retrieval",
+    (
+        Item(
+            "inspection", "A text becomes tokens between [CLS] and [SEP]; each layer has a state for each of them.",
+            inspection, original="questions on the tokenizer and the model",
+        ),
+        Item(
+            "word-trajectories", "Contexts pull senses apart, and bring different words in one frame together.",
+            word_trajectory_finding, original="cosines of words by layer",
+        ),
+        Item(
+            "sentence-trajectories", "An idiom is nearest to its meaning; certain, possible and failed stand in order.",
+            sentence_trajectory_finding, original="cosines of sentences by layer",
+        ),
+        Item(
+            "pooling", "Mean pooling retrieves far better than CLS pooling.", by_pooling, (SEEN, UNSEEN),
+            original="recall of BERT by pooling",
+        ),
+        Item("layers", "The last layer retrieves better than the middle layers.", by_layer, (SEEN,)),
+        Item(
+            "models", "A model that was tuned for retrieval beats plain BERT with mean pooling, but not with CLS.",
+            by_model, (SEEN,), original="recall by model",
+        ),
+        Item(
+            "queries", "Mean pooling answers six queries of a news search better than CLS pooling.", six_queries,
+            (SEEN,), original="six queries",
+        ),
+        Item(
+            "baselines", "The model's vectors retrieve better than classic baselines.", against_baselines,
+            (SEEN, UNSEEN),
+            original="classic baselines",
+        ),
+        Item("ties", "Ties, which count in the query's favour, do not make the recall.", ties, (SEEN,)),
+    ),
+)  # fmt: skip

@@ -125,7 +125,8 @@ def _run(item: Item, context: Context, key: str, data: dict[str, str], folder: P
 def _key(item: Item, context: Context, data: Mapping[str, str]) -> str:
     """A hash of everything that the numbers depend on."""
     made_of = (FORMAT, context.study, item.name, item.version, dict(data), context.encoder.hash)
-    return content_key(*made_of, context.budget, context.seeds, context.language)
+    vectors = [] if context.vectors is None else [file_hash(context.vectors)]
+    return content_key(*made_of, context.budget, context.seeds, context.language, *vectors)
 
 
 def _command(item: Item, context: Context) -> str:
