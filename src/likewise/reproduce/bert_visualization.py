@@ -200,7 +200,7 @@ def _named_words(context: Context, found: Geometry) -> tuple[Table, Figure]:
             values = found.words.variance[number, :, index], found.words.variance_adjusted[number, :, index]
             for kind, line in zip(("raw", "adjusted"), values, strict=True):
                 rows.append((found.words.words[index], int(found.words.contexts[index]), name, kind, *line.tolist()))
-    header = ["word", "contexts", "variant", Column("kind", " ")]
+    header: list[str | Column] = ["word", "contexts", "variant", Column("kind", " ")]
     header += [Column(f"layer_{layer}", f"layer {layer}", ".3f") for layer in range(found.layers)]
     figure = Figure(lambda: words_figure({context.short: found}), "Named words", "In brackets: the number of contexts.")
     return Table.of(header, rows, "MEV of named words"), figure
@@ -216,8 +216,7 @@ def _word_verdicts(context: Context, found: Geometry) -> list[Verdict]:
     for place, other in enumerate(others, start=1):
         apart, by_chance = difference(measured[first], measured[other]), float(chance[0] - chance[place])
         control = Control(
-            f"as many random words as each has contexts, {by_chance:.3f} apart,",
-            shows_it=by_chance >= SAME * apart.value > 0,
+            f"random words in the same numbers, {by_chance:.3f} apart,", shows_it=by_chance >= SAME * apart.value > 0
         )
         verdicts.append(
             above(f'"{first}" varies less with its context than "{other}": its MEV is higher.',
@@ -268,11 +267,14 @@ def last_layer(context: Context) -> Finding:
         "baseline": ("The baseline falls at the last layer.", False, "baseline", "baseline"),
         "self_similarity": ("Self-similarity falls at the last layer.", False, "self-similarity", "self-similarity"),
         "self_similarity_adjusted": (
-            "Self-similarity minus the baseline rises at the last layer.", True, "self-similarity", "adjusted"),
+            "Self-similarity minus the baseline rises at the last layer.", True, "self-similarity", "adjusted",
+        ),
         "intra_similarity_adjusted": (
-            "Intra-sentence similarity minus the baseline rises at the last layer.", True, "intra-sentence", "adjusted"),
+            "Intra-sentence similarity minus the baseline rises at the last layer.", True, "intra-sentence", "adjusted",
+        ),
     }  # fmt: skip
-    verdicts, cells = [], {}
+    verdicts: list[Verdict] = []
+    cells: dict[tuple[str, str], object] = {}
     for name, (text, is_above, item, column) in claims.items():
         band, control = getattr(found.raw, name), getattr(random.raw, name)
         published = published_band(context.published.of(item).values(), column)
@@ -300,9 +302,9 @@ STUDY = Study(
         Item("baseline", "Anisotropy, the cosine of random words, grows with the layers.", baseline, CORPORA["en"]),
         Item("self-similarity", "A word's vectors in its contexts differ more with every layer.", self_similarity,
              CORPORA["en"]),
-        Item("intra-sentence", "The words of a sentence become less similar with the layers, but stay above random words.",
+        Item("intra-sentence", "The words of a sentence become less similar with the layers, above random words.",
              intra_sentence, CORPORA["en"]),
-        Item("mev", "A static vector explains less than 5 % of a word's variance; beverage varies less than go and school.",
+        Item("mev", "A static vector explains less than 5 % of a word's variance; some words vary less.",
              mev, CORPORA["en"]),
         Item("layer-12", "At the last layer self-similarity falls, but rises after adjustment by the baseline.",
              last_layer, CORPORA["en"]),

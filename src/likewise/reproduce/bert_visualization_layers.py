@@ -171,8 +171,10 @@ class Claim:
         measured, words = self.measure(band), self.effect
         if published is not None:
             words += f"; BERT's own, as published: {self.measure(published).value:+.3f}"
-        checked = None if control is None else control_of("random weights", self.measure(control), measured, self.is_above)
-        return (above if self.is_above else below)(self.text, words, measured, control=checked)
+        judge, checked = above if self.is_above else below, None
+        if control is not None:
+            checked = control_of(RANDOM, self.measure(control), measured, self.is_above)
+        return judge(self.text, words, measured, control=checked)
 
 
 def control_of(name: str, control: Interval, measured: Interval, is_above: bool = True) -> Control:
