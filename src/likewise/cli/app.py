@@ -19,6 +19,7 @@ from likewise.cli import (  # noqa: F401
     benchmark,
     calibrate,
     compare_models,
+    data,
     duplicates,
     evaluate,
     explain,
