@@ -12,7 +12,14 @@ from likewise.errors import DataError
 from likewise.geometry.geometry import ConfidenceBand
 from likewise.metrics import Interval
 from likewise.reproduce import bert_visualization_layers, running
-from likewise.reproduce.bert_visualization import STUDY, mean_share, word_vectors
+from likewise.reproduce.bert_visualization import (
+    STUDY,
+    chance_share,
+    first_places,
+    mean_share,
+    random_places,
+    vectors_at,
+)
 from likewise.reproduce.bert_visualization_layers import (
     NAMED,
     Claim,
@@ -111,6 +118,18 @@ def test_a_share_has_an_interval_over_contexts() -> None:
     assert wide.high - wide.low > found.high - found.low
 
 
+def test_fewer_random_words_share_more() -> None:
+    pool = np.random.default_rng(2).normal(0, 1, (3, 100, 16))
+    few, many = chance_share(pool, 5), chance_share(pool, 50)
+    assert few.low > many.high and chance_share(pool, 500).value == pytest.approx(chance_share(pool, 100).value)
+
+
+def test_places_of_words() -> None:
+    texts = ["Go, go!", "We do not go.", "A goat.", "..."]
+    assert first_places(texts, "go") == [("Go, go!", 0), ("We do not go.", 3)]
+    assert [text for text, _ in random_places(texts)] == texts[:3]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One folder for all items, which share what they compute."""
@@ -153,10 +172,10 @@ def test_a_model_that_was_never_fine_tuned(
 @pytest.mark.slow
 def test_vectors_of_a_word_are_those_of_the_geometry(folder: Path, shared_data: Path) -> None:
     context = Context(STUDY.name, "minilm", folder, "tiny", data_dir=shared_data, threads=1)
-    found = layers(context).words
+    found, texts = layers(context).words, list(corpus(context))
     for index, word in enumerate(NAMED["en"]):
         assert found.words[index] == word
-        vectors = word_vectors(context, word)
+        vectors = vectors_at(context, first_places(texts, word))
         assert vectors.shape[1] == found.contexts[index]
         assert mean_share(vectors).value == pytest.approx(float(found.variance[0, 1:, index].mean()), abs=1e-5)
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from likewise.geometry.geometry import MEV_TITLES, ConfidenceBand, Geometry, corrected_figure, words_figure
-from likewise.geometry.measures import explained_variances
+from likewise.geometry.measures import explained_variances, random_explained_variances
 from likewise.geometry.occurrences import averaged_tokens, spans_of_words, tokens_of_spans, word_key
 from likewise.metrics import Array, Interval
 from likewise.reproduce.bert_visualization_layers import (
@@ -16,19 +16,19 @@ from likewise.reproduce.bert_visualization_layers import (
     NAMED,
     OF_BERT,
     RANDOM,
-    SAME,
     SAME_NOTE,
     Claim,
     by_layer,
+    control_of,
     corpus,
     difference,
-    has_word,
     last_step,
     layer_figure,
     layers,
     published_band,
     rise,
     rise_before_last,
+    spaced,
 )
 from likewise.reproduce.bert_visualization_training import biased_data, contrastive, frozen_layers
 from likewise.reproduce.published import side_by_side
@@ -38,6 +38,7 @@ from likewise.results import Column, Figure, Table
 
 LIMIT = 0.05  # the share of a word's variance below which the study calls a static vector a poor replacement
 JACKKNIFE_BLOCKS = 10
+POOL, CHANCE_DRAWS = 500, 100  # random words of different texts, and draws of as many as a word has contexts
 MEV_COLUMNS = {"formula": "formula", "pca": "centred PCA", "svd": "TruncatedSVD"}
 
 
@@ -174,7 +175,7 @@ def mev(context: Context) -> Finding:
     notes = about(found)
     if NAMED[context.language]:
         tables["words"], figures["words"] = _named_words(context, found)
-        verdicts += _word_verdicts(context, found)
+        verdicts += _word_verdicts(context)
     else:
         notes += ("The named words (beverage, go, school) are English and are not measured here.",)
     return Finding(tables, figures, tuple(verdicts), notes)
@@ -206,43 +207,67 @@ def _named_words(context: Context, found: Geometry) -> tuple[Table, Figure]:
     return Table.of(header, rows, "MEV of named words"), figure
 
 
-def _word_verdicts(context: Context, found: Geometry) -> list[Verdict]:
+def _word_verdicts(context: Context) -> list[Verdict]:
     """Whether "beverage" varies less than the other named words, raw and minus random words."""
     first, *others = NAMED[context.language]
-    own = found.words
-    chance = (own.variance - own.variance_adjusted)[0, 1:, : own.chosen].mean(0)  # by the formula, over layers
-    measured = {word: mean_share(word_vectors(context, word)) for word in (first, *others)}
+    texts = list(corpus(context))
+    vectors = {word: vectors_at(context, first_places(texts, word)) for word in (first, *others)}
+    pool = vectors_at(context, random_places(spaced(texts, POOL)))
+    shares = {word: mean_share(each) for word, each in vectors.items()}
+    chances = {word: chance_share(pool, each.shape[1]) for word, each in vectors.items()}
     verdicts = []
-    for place, other in enumerate(others, start=1):
-        apart, by_chance = difference(measured[first], measured[other]), float(chance[0] - chance[place])
-        control = Control(
-            f"random words in the same numbers, {by_chance:.3f} apart,", shows_it=by_chance >= SAME * apart.value > 0
-        )
+    for other in others:
+        apart, by_chance = (difference(found[first], found[other]) for found in (shares, chances))
+        control = control_of("random words in the same numbers", by_chance, apart)
         verdicts.append(
             above(f'"{first}" varies less with its context than "{other}": its MEV is higher.',
                   "MEV by the formula, mean of the layers after the embeddings, minus that of the other word",
                   apart, control=control)
         )  # fmt: skip
-        rest = Interval(apart.value - by_chance, apart.low - by_chance, apart.high - by_chance)
         verdicts.append(
             above(f'Beyond random words, the MEV of "{first}" is higher than that of "{other}", too.',
-                  "the same, each minus the MEV of as many random words", rest)
+                  "the same, each minus the MEV of as many random words", difference(apart, by_chance))
         )  # fmt: skip
     return verdicts
 
 
-def word_vectors(context: Context, word: str) -> Array:
-    """The vectors of a word in its contexts, the first in each text: (L + 1, n, D)."""
-    texts = [text for text in corpus(context) if has_word(text, word)]
+Place = tuple[str, int]  # a text, and which of its words
+
+
+def first_places(texts: Sequence[str], word: str) -> list[Place]:
+    """The first occurrence of a word in each text that has it."""
     found = []
-    for batch in context.encoder.state_batches(texts):
+    for text in texts:
+        words = [word_key(text[slice(*span)], folds_case=True) for span in spans_of_words(text)]
+        found += [(text, words.index(word))] if word in words else []
+    return found
+
+
+def random_places(texts: Sequence[str]) -> list[Place]:
+    """A random word of each text."""
+    rng = np.random.default_rng(0)
+    counts = [len(spans_of_words(text)) for text in texts]
+    return [(text, int(rng.integers(count))) for text, count in zip(texts, counts, strict=True) if count]
+
+
+def vectors_at(context: Context, places: Sequence[Place]) -> Array:
+    """The vectors of words that the model does not cut off: (L + 1, n, D)."""
+    found = []
+    for batch in context.encoder.state_batches([text for text, _ in places]):
         groups = []
         for row, (index, tokens) in enumerate(zip(batch.indices, batch.tokens, strict=True)):
-            spans = spans_of_words(texts[index])
-            place = next(i for i, span in enumerate(spans) if word_key(texts[index][slice(*span)], True) == word)
-            groups.append((row, tokens_of_spans(tokens, spans)[place]))
+            text, word = places[index]
+            groups.append((row, tokens_of_spans(tokens, spans_of_words(text))[word]))
         found.append(averaged_tokens(batch.hidden, [group for group in groups if group[1]]))
     return torch.cat(found, dim=1).double().numpy()
+
+
+def chance_share(pool: Array, count: int) -> Interval:
+    """The mean MEV by the formula of draws of ``count`` random words of a pool (L + 1, n, D), with its interval."""
+    count = min(count, pool.shape[1])
+    draws = [random_explained_variances(pool[1:], count, seed)[0].mean() for seed in range(CHANCE_DRAWS)]
+    mean, reach = float(np.mean(draws)), 1.96 * float(np.std(draws, ddof=1)) / CHANCE_DRAWS**0.5
+    return Interval(mean, mean - reach, mean + reach)
 
 
 def mean_share(vectors: Array) -> Interval:
