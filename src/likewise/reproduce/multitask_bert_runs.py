@@ -85,8 +85,8 @@ class Size:
 
 
 SIZES = {
-    "tiny": Size(8, 1, 16, 2),
-    "quick": Size(128, 1, 200, 2),
+    "tiny": Size(8, 1, 16, 8),
+    "quick": Size(128, 1, 200, 50),
     "standard": Size(512, 2, 1500, 200),
     "full": Size(4096, 25, None, 2000),
 }
