@@ -8,14 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.metrics import DRAWS, Interval, bootstrap, bootstrap_draws, bootstrap_means, fitted_line
-from likewise.reproduce.multitask_bert_runs import BEST, best_folder, other_seed, random_weights, size_note, trained
-from likewise.reproduce.multitask_bert_table import STS_PARTS, STSB, ablations, table
+from likewise.reproduce.multitask_bert_runs import (
+    BEST,
+    amount,
+    best_folder,
+    other_seed,
+    random_weights,
+    size_note,
+    trained,
+)
+from likewise.reproduce.multitask_bert_table import STS_PARTS, STSB, ablations, example_losses, judged, table
 from likewise.reproduce.published import side_by_side
 from likewise.reproduce.study import Context, Finding, Item, Study
 from likewise.reproduce.verdicts import Control, above, below, not_comparable
 from likewise.results import Column, Figure, Table
 from likewise.storage import write_text
-from likewise.train.heads import CLASSES
 from likewise.train.report import TrainReport
 from likewise.train.results import ERRORS, KIND_NOTES, EvalResult
 from likewise.train.saving import load_run, predict_file
@@ -50,25 +57,14 @@ def loss_curves(context: Context) -> Finding:
         gain, gain_by_chance = bootstrap_means([constant - own, constant - other])
         control = Control("linear heads over random weights", gain_by_chance, gain_by_chance.low > 0)
         claim = f"The loss of {name} on dev falls below that of the best constant prediction."
-        verdicts.append(above(claim, f"constant loss minus dev loss, {name}", gain, control=control))
+        words = f"constant loss minus dev loss, {name}, {amount(context)}"
+        verdicts.append(above(claim, words, gain, control=control))
         last = report.epochs[-1]["train"][name]
         rows.append((name, report.curve[0][name], last, float(own.mean()), float(constant.mean())))
     header = ["task", "train_first", "train_last", "dev", "constant_on_dev"]
     losses = Table.of([Column(name, format=".3f") for name in header], rows, "Losses of the best row")
     figures = _figures(report, lambda name: name == "loss", [""])
     return Finding({"losses": losses}, figures, tuple(verdicts), (size_note(context),))
-
-
-def example_losses(result: EvalResult) -> tuple[Floats, Floats]:
-    """The loss of each example (n,), and that of the constant prediction that fits these examples best (n,)."""
-    truth = result.truth
-    if result.kind == "similarity":
-        return (result.scores - truth) ** 2, (truth.mean() - truth) ** 2
-    classes = truth.astype(int)
-    scores = result.scores if result.scores.ndim > 1 else np.stack([1 - result.scores, result.scores], 1)
-    shares = np.bincount(classes, minlength=CLASSES) / len(classes)
-    own = scores[np.arange(len(classes)), classes]
-    return -np.log(np.maximum(own, np.finfo(float).tiny)), -np.log(shares[classes])
 
 
 # Confusion matrices
@@ -86,13 +82,14 @@ def confusion_matrices(context: Context) -> Finding:
     chance = Interval(*(2 * end - 1 for end in (share.value, share.low, share.high)))
     verdict = above(
         "False positives are more frequent than false negatives among paraphrases.",
-        "false-positive rate minus false-negative rate", rate_difference(result),
+        f"false-positive rate minus false-negative rate, {amount(context)}", rate_difference(result),
         control=Control("random guesses with the same share of paraphrases", chance, chance.low > 0),
     )  # fmt: skip
     notes = [KIND_NOTES["sentiment"], KIND_NOTES["paraphrase"]]
     figures = _figures(report, lambda name: name.startswith("confusion"), notes)
     words = [f"{name}: {report.dev[name].summary}" for name in ("sentiment", "paraphrase")]
-    return Finding({"rates": rates}, figures, (verdict,), (*words, size_note(context)))
+    verdicts = (judged(verdict, [report], ["paraphrase"]),)
+    return Finding({"rates": rates}, figures, verdicts, (*words, size_note(context)))
 
 
 RATES = ("false-positive rate", "false-negative rate")
@@ -122,11 +119,12 @@ def scatter(context: Context) -> Finding:
     found = Table.of(header, rows, "Height of the fitted line above the identity", note)
     verdict = below(
         "The line through the STS predictions lies below the identity.",
-        "the largest height of the line above the identity, for scores from 0 to 5", heights["largest"],
+        f"the line's largest height above the identity, from 0 to 5, {amount(context)}", heights["largest"],
         control=Control("the same predictions without their bias", mapped["largest"], mapped["largest"].high < 0),
     )  # fmt: skip
     figures = _figures(report, lambda name: name.startswith("scatter"), [KIND_NOTES["similarity"]])
-    return Finding({"line": found}, figures, (verdict,), (result.summary, size_note(context)))
+    verdicts = (judged(verdict, [report], ["similarity"]),)
+    return Finding({"line": found}, figures, verdicts, (result.summary, size_note(context)))
 
 
 ENDS = (0.0, 5.0)
@@ -161,8 +159,8 @@ def examples(context: Context) -> Finding:
         constant = bootstrap("spearman", result.errors, example_losses(result)[1])
         control = Control("errors of a constant prediction", constant, constant.low > 0 and constant.high >= stable.low)
         claim = f"The analysed errors of {name} belong to the examples, not to the run."
-        words = f"Spearman of the errors of two seeds, {name}"
-        verdicts.append(above(claim, words, stable, control=control, seeds=2))
+        words = f"Spearman of the errors of two seeds, {name}, {amount(context)}"
+        verdicts.append(judged(above(claim, words, stable, control=control, seeds=2), [report], [name]))
     why = "the study's own examples are not in the sources at hand, and rows of public data are shown by id alone"
     verdicts.append(not_comparable("The study's analysed examples are predicted as in the study.", why))
     return Finding(tables, {}, tuple(verdicts), (size_note(context),))
@@ -179,7 +177,7 @@ def _extremes(result: EvalResult) -> Table:
         " ",
         "file",
         "id",
-        *(Column(name, format=".3f") for name in ("true", "predicted", "error")),
+        *(Column(name, format=".3g") for name in ("true", "predicted", "error")),
     ]
     return Table.of(header, rows, f"Best and worst predictions of {result.task}, by {ERRORS[result.kind]}")
 

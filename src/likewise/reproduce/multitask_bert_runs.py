@@ -102,6 +102,12 @@ def size_note(context: Context) -> str:
     )
 
 
+def amount(context: Context) -> str:
+    """How much was trained, in a few words for verdicts."""
+    size = SIZES[context.budget]
+    return f"after {size.samples * size.epochs:,} examples of each task"
+
+
 def all_rows(context: Context) -> dict[str, list[Row]]:
     """Every row by name, with each seed."""
     if context.language != "en":

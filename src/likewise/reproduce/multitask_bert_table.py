@@ -5,7 +5,8 @@ An effect is the difference between rows that differ in one part alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from likewise.data import ScoredPair
 from likewise.evaluation.sts import evaluate_sts
-from likewise.metrics import DRAWS, Interval, accuracy, bootstrap_draws
+from likewise.metrics import DRAWS, Interval, accuracy, bootstrap_draws, bootstrap_means
 from likewise.reproduce.multitask_bert_runs import (
     BEST,
     FROZEN,
@@ -25,6 +26,7 @@ from likewise.reproduce.multitask_bert_runs import (
     TWICE,
     UPPER,
     all_rows,
+    amount,
     other_seed,
     random_weights,
     size_note,
@@ -32,9 +34,10 @@ from likewise.reproduce.multitask_bert_runs import (
 )
 from likewise.reproduce.published import PublishedValue, side_by_side
 from likewise.reproduce.study import Context, Finding
-from likewise.reproduce.verdicts import Control, Verdict, above, below, not_comparable
+from likewise.reproduce.verdicts import UNCLEAR, Control, Verdict, above, below, not_comparable
 from likewise.results import Column, Table
 from likewise.train.examples import Source, read_examples
+from likewise.train.heads import CLASSES
 from likewise.train.report import TrainReport
 from likewise.train.results import EvalResult
 from likewise.train.tasks import find_overlaps
@@ -42,6 +45,7 @@ from likewise.train.tasks import find_overlaps
 Floats = NDArray[np.float64]
 Reports = Mapping[str, Sequence[TrainReport]]  # by the name of the row, one of each seed
 POOLINGS, PARTS = ("mean", "cls"), ("SW", "WL", "ED")
+Pairs = Sequence[tuple[str, str]]  # names of rows that are compared
 COLUMNS = {"SST": "sentiment", "paraphrase": "paraphrase", "STS": "similarity"}  # column of the table -> task
 SCORE = "score"  # the column of their mean
 
@@ -82,7 +86,7 @@ def draws_of(report: TrainReport, column: str) -> Floats:
     return np.nan_to_num(bootstrap_draws(result.metric, result.predicted, result.truth))
 
 
-def difference(reports: Reports, pairs: Sequence[tuple[str, str]], column: str) -> Interval:
+def difference(reports: Reports, pairs: Pairs, column: str) -> Interval:
     """The mean difference of pairs of rows; its interval is over dev examples and over pairs of rows and seeds."""
     runs = [both for more, less in pairs for both in zip(reports[more], reports[less], strict=True)]
     return run_difference(runs, column)
@@ -97,9 +101,7 @@ def run_difference(runs: Sequence[tuple[TrainReport, TrainReport]], column: str)
     return Interval(value, float(low), float(high))
 
 
-def published_difference(
-    printed: Mapping[tuple[str, str], PublishedValue], pairs: Sequence[tuple[str, str]], column: str
-) -> float:
+def published_difference(printed: Mapping[tuple[str, str], PublishedValue], pairs: Pairs, column: str) -> float:
     """The mean difference of pairs of rows in the study's table."""
     return float(np.mean([printed[more, column].value - printed[less, column].value for more, less in pairs]))
 
@@ -120,6 +122,33 @@ def row_control(reports: Reports, name: str, pair: tuple[str, str], column: str,
 
 STSB = ("stsb/train", "stsb/dev", "stsb/test")
 STS_PARTS = ("cs224n/sts-train", "cs224n/sts-dev", "cs224n/sts-test-student")
+
+
+def example_losses(result: EvalResult) -> tuple[Floats, Floats]:
+    """The loss of each example (n,), and that of the constant prediction that fits these examples best (n,)."""
+    truth = result.truth
+    if result.kind == "similarity":
+        return (result.scores - truth) ** 2, (truth.mean() - truth) ** 2
+    classes = truth.astype(int)
+    scores = result.scores if result.scores.ndim > 1 else np.stack([1 - result.scores, result.scores], 1)
+    shares = np.bincount(classes, minlength=CLASSES) / len(classes)
+    own = scores[np.arange(len(classes)), classes]
+    return -np.log(np.maximum(own, np.finfo(float).tiny)), -np.log(shares[classes])
+
+
+def judged(verdict: Verdict, runs: Sequence[TrainReport], tasks: Iterable[str]) -> Verdict:
+    """The verdict, or too small to tell if the runs have not learned these tasks: no better than a constant."""
+    lacking = [task for task in tasks if _gain([run.dev[task] for run in runs]).low <= 0]
+    if not lacking:
+        return verdict
+    words = f"{verdict.effect}; {' and '.join(lacking)} not yet better than by a constant prediction"
+    return replace(verdict, verdict=UNCLEAR, effect=words)
+
+
+def _gain(results: Sequence[EvalResult]) -> Interval:
+    """How far the mean loss of runs is below that of the best constant prediction."""
+    gains = [constant - own for own, constant in map(example_losses, results)]
+    return bootstrap_means([np.mean(gains, axis=0)])[0]
 
 
 # The table
@@ -151,47 +180,55 @@ def _sharing_verdicts(context: Context, reports: Reports) -> list[Verdict]:
     similarity, paraphrase = (difference(reports, part_pairs("SW"), column) for column in ("STS", "paraphrase"))
     # A shared head sees the examples of two tasks: the control sees as many of one.
     twice = row_control(reports, "separate heads, twice the similarity pairs", (TWICE, "mean"), "STS", similarity)
-    return [
+    again = seed_control(reports, context, "paraphrase", paraphrase)
+    verdicts = [
         above(
             "One head for paraphrase and similarity (SW) raises the Pearson correlation of STS.",
-            "STS Pearson with SW minus without", similarity, control=twice, seeds=context.seeds,
+            f"STS Pearson with SW minus without, {amount(context)}", similarity, control=twice, seeds=context.seeds,
         ),
         below(
             "One head for paraphrase and similarity (SW) costs accuracy in paraphrases.",
-            "paraphrase accuracy with SW minus without", paraphrase,
-            control=seed_control(reports, context, "paraphrase", paraphrase), seeds=context.seeds,
+            f"paraphrase accuracy with SW minus without, {amount(context)}", paraphrase, control=again,
+            seeds=context.seeds,
         ),
     ]  # fmt: skip
+    runs = [run for more, _ in part_pairs("SW") for run in reports[more]]
+    return [judged(one, runs, [task]) for one, task in zip(verdicts, ("similarity", "paraphrase"), strict=True)]
+
+
+def _score_verdict(context: Context, reports: Reports, claim: str, words: str, pairs: Pairs) -> Verdict:
+    """The verdict on a claim that one row of each pair has a higher score than the other."""
+    effect = difference(reports, pairs, SCORE)
+    control = seed_control(reports, context, SCORE, effect)
+    verdict = above(claim, f"{words}, {amount(context)}", effect, control=control, seeds=context.seeds)
+    return judged(verdict, [run for more, _ in pairs for run in reports[more]], COLUMNS.values())
 
 
 def _score_verdicts(context: Context, reports: Reports) -> list[Verdict]:
-    verdicts = []
-    for claim, words, pairs in (
+    claims = (
         ("Extra data (ED) raise the score.", "score with ED minus without", part_pairs("ED")),
         ("Weighted losses (WL) raise the score.", "score with WL minus without", part_pairs("WL")),
         ("Mean pooling has a higher score than CLS.", "score by mean pooling minus by CLS", pooling_pairs()),
-    ):
-        effect = difference(reports, pairs, SCORE)
-        control = seed_control(reports, context, SCORE, effect)
-        verdicts.append(above(claim, words, effect, control=control, seeds=context.seeds))
-    return verdicts
+    )
+    return [_score_verdict(context, reports, *each) for each in claims]
 
 
 def _linear_verdicts(context: Context, reports: Reports) -> list[Verdict]:
     """What fine-tuning gains over linear heads of a frozen encoder."""
     best, tuned = (difference(reports, [(more, FROZEN)], SCORE) for more in (BEST, LINEAR))
     heads = "the best row's heads over the frozen encoder"
-    return [
-        above(
-            "Linear heads over the frozen encoder have a lower score than the best fine-tuned row.",
-            "score of the best row minus linear heads, frozen", best,
-            control=row_control(reports, heads, (FROZEN_BEST, FROZEN), SCORE, best), seeds=context.seeds,
-        ),
-        above(
-            "Fine-tuning raises the score of linear heads.", "score of linear heads, fine-tuned minus frozen", tuned,
-            control=seed_control(reports, context, SCORE, tuned), seeds=context.seeds,
-        ),
-    ]  # fmt: skip
+    frozen = above(
+        "Linear heads over the frozen encoder have a lower score than the best fine-tuned row.",
+        f"score of the best row minus linear heads, frozen, {amount(context)}", best,
+        control=row_control(reports, heads, (FROZEN_BEST, FROZEN), SCORE, best), seeds=context.seeds,
+    )  # fmt: skip
+    # Without a check of what was learned: a line through the difference of two vectors cannot learn paraphrases.
+    linear = above(
+        "Fine-tuning raises the score of linear heads.",
+        f"score of linear heads, fine-tuned minus frozen, {amount(context)}", tuned,
+        control=seed_control(reports, context, SCORE, tuned), seeds=context.seeds,
+    )  # fmt: skip
+    return [judged(frozen, reports[BEST], COLUMNS.values()), linear]
 
 
 def _value_verdict(context: Context) -> Verdict:
@@ -293,9 +330,7 @@ def ablations(context: Context) -> Finding:
         apart = None if name == BEST else difference(reports, [(name, BEST)], SCORE)
         rows.append((name, *(_mean(reports[name], column) for column in (*COLUMNS, SCORE)), apart))
     for more, less, claim in ABLATIONS:
-        effect = difference(reports, [(more, less)], SCORE)
-        control = seed_control(reports, context, SCORE, effect)
-        verdicts.append(above(claim, f"score of {more} minus {less}", effect, control=control, seeds=context.seeds))
+        verdicts.append(_score_verdict(context, reports, claim, f"score of {more} minus {less}", [(more, less)]))
     header = [Column(name, format=".3f") for name in ("row", *COLUMNS, SCORE)]
     header.append(Column("difference", "score less that of the best row", "+.3f"))
     found = Table.of(header, rows, f"The best row ({BEST}) with one thing changed")
