@@ -23,13 +23,13 @@ from likewise.reproduce.multitask_bert_runs import (
 from likewise.reproduce.multitask_bert_table import (
     COLUMNS,
     SCORE,
+    difference,
     example_losses,
     judged,
     part_pairs,
     pooling_pairs,
     published_difference,
     row_control,
-    run_difference,
     value_of,
 )
 from likewise.reproduce.study import BUDGETS, Context
@@ -121,7 +121,8 @@ def test_differences_are_a_plain_loop_s(column: str) -> None:
             more, less = ([task[draw] for task in side] for side in known[run])
             values.append(sum(more) / len(more) - sum(less) / len(less))
         drawn.append(sum(values) / len(values))
-    found = run_difference(runs, column)
+    reports = {"more": [more for more, _ in runs], "less": [less for _, less in runs]}
+    found = difference(reports, [("more", "less")], column)
     expected = np.mean([value_of(more, column) - value_of(less, column) for more, less in runs])
     ends = [expected, *np.percentile(drawn, [2.5, 97.5])]
     assert [found.value, found.low, found.high] == pytest.approx(ends, abs=1e-12)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from likewise.metrics import DRAWS, Interval, bootstrap, bootstrap_draws, bootstrap_means, fitted_line
 from likewise.reproduce.multitask_bert_runs import (
+    AGAIN,
     BEST,
     amount,
     best_folder,
@@ -151,7 +152,7 @@ def _heights(predicted: Floats, truth: Floats) -> list[float]:
 
 def examples(context: Context) -> Finding:
     """The best and the worst predictions by their ids, and whether errors belong to examples or to runs."""
-    report, again = _best(context), other_seed(context)[0]
+    report, again = _best(context), other_seed(context)[AGAIN][0]
     verdicts, tables = [], {}
     for name, result in report.dev.items():
         tables[name] = _extremes(result)

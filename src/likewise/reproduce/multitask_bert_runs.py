@@ -33,6 +33,7 @@ FROZEN, LINEAR = "linear heads, frozen", "linear heads, fine-tuned"
 TWICE = "mean, twice the similarity pairs"
 FROZEN_BEST = "mean, SW+WL, frozen"
 NO_JACCARD, UPPER, IN_PROPORTION, SMART = "no Jaccard", "only the upper half trained", "in proportion", "SMART"
+AGAIN = "the best row with another seed"
 OTHER_SEED = 100  # added to a seed for the control that nothing but the seed differs
 BEST_SETTINGS = """
 every_task = { pooling = "mean" }
@@ -72,6 +73,9 @@ task.similarity = {{ weight = 0.25, batch = 4 }}
 """
 """Controls that the study lacks, and ablations of its best row. The batches in proportion have the ratio of the train
 files, 65,590 to 8,544 to 6,040 rows, and as many examples in all as 16 of each task."""
+
+
+Reports = dict[str, list[TrainReport]]  # by the name of the row, one of each seed
 
 
 @dataclass(frozen=True)
@@ -121,23 +125,25 @@ def all_rows(context: Context) -> dict[str, list[Row]]:
     return found
 
 
-def trained(context: Context, names: Sequence[str]) -> dict[str, list[TrainReport]]:
+def trained(context: Context, names: Sequence[str]) -> Reports:
     """The reports of rows by name, one of each seed; rows without a finished run are trained."""
     rows = all_rows(context)
-    return {name: _trained(context, rows[name], "rows", lambda _: deepcopy(context.encoder)) for name in names}
+    chosen = [row for name in names for row in rows[name]]
+    reports = _trained(context, chosen, "rows", lambda _: deepcopy(context.encoder))
+    return {name: [reports[row.slug] for row in rows[name]] for name in names}
 
 
-def other_seed(context: Context) -> list[TrainReport]:
+def other_seed(context: Context) -> Reports:
     """The best row with other seeds: what differs without any cause."""
-    rows = [
-        replace(row, config=replace(row.config, seed=row.config.seed + OTHER_SEED)) for row in all_rows(context)[BEST]
-    ]
-    return _trained(context, rows, "rows", lambda _: deepcopy(context.encoder))
+    best = all_rows(context)[BEST]
+    rows = [replace(row, config=replace(row.config, seed=row.config.seed + OTHER_SEED)) for row in best]
+    return {AGAIN: list(_trained(context, rows, "rows", lambda _: deepcopy(context.encoder)).values())}
 
 
 def random_weights(context: Context) -> list[TrainReport]:
     """Linear heads over a frozen encoder with random weights."""
-    return _trained(context, all_rows(context)[FROZEN], "random", lambda _: untrained(context.encoder))
+    rows = all_rows(context)[FROZEN]
+    return list(_trained(context, rows, "random", lambda _: untrained(context.encoder)).values())
 
 
 def best_folder(context: Context) -> Path:
@@ -150,13 +156,18 @@ def _folder(context: Context, kind: str) -> Path:
     return context.work / f"{context.budget}-{kind}"
 
 
-def _trained(context: Context, rows: Sequence[Row], kind: str, load: Callable[[str], Encoder]) -> list[TrainReport]:
-    folder = _folder(context, kind)
+def _trained(
+    context: Context, rows: Sequence[Row], kind: str, load: Callable[[str], Encoder]
+) -> dict[str, TrainReport]:
+    """The report of each row by its slug; only the model that predicts the test sets stays."""
+    folder, found = _folder(context, kind), dict[str, TrainReport]()
     folder.mkdir(parents=True, exist_ok=True)
     runs = KeptPredictions(load, context.data_dir, dev=SIZES[context.budget].dev)
-    keep = [row.name == BEST and row.config.seed == 1 for row in rows]
-    done = [train_table(runs, [row], folder, own, context.progress)[0] for row, own in zip(rows, keep, strict=True)]
-    return [_report(context, row, found, folder) for row, found in zip(rows, done, strict=True)]
+    kept = [row for row in rows if row.name == BEST and row.config.seed == 1]
+    for group, keep in ((kept, True), ([row for row in rows if row not in kept], False)):
+        for row, done in zip(group, train_table(runs, group, folder, keep, context.progress), strict=True):
+            found[row.slug] = _report(context, row, done, folder)
+    return {row.slug: found[row.slug] for row in rows}
 
 
 # Runs whose predictions stay
@@ -209,7 +220,10 @@ def _report(context: Context, row: Row, found: TableRow, folder: Path) -> TrainR
     """The report of a finished row, with its predictions."""
     stored = found.report
     tasks, overlaps = tasks_of(row.config, context.data_dir, SIZES[context.budget].dev)
-    with np.load(_predictions(folder / row.slug)) as scores:
+    path = _predictions(folder / row.slug)
+    with np.load(path) as scores:
+        if any(len(scores[task.name]) != len(task.dev) for task in tasks):
+            raise UsageError(f"{path} is of other dev examples; delete {folder}, and its rows are trained again")
         dev = {
             task.name: EvalResult(
                 task.name, task.config.kind, task.config.metric, task.dev, scores[task.name],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -16,6 +17,7 @@ from likewise.data import ScoredPair
 from likewise.evaluation.sts import evaluate_sts
 from likewise.metrics import DRAWS, Interval, accuracy, bootstrap_draws, bootstrap_means
 from likewise.reproduce.multitask_bert_runs import (
+    AGAIN,
     BEST,
     FROZEN,
     FROZEN_BEST,
@@ -25,6 +27,7 @@ from likewise.reproduce.multitask_bert_runs import (
     SMART,
     TWICE,
     UPPER,
+    Reports,
     all_rows,
     amount,
     other_seed,
@@ -43,11 +46,12 @@ from likewise.train.results import EvalResult
 from likewise.train.tasks import find_overlaps
 
 Floats = NDArray[np.float64]
-Reports = Mapping[str, Sequence[TrainReport]]  # by the name of the row, one of each seed
 POOLINGS, PARTS = ("mean", "cls"), ("SW", "WL", "ED")
 Pairs = Sequence[tuple[str, str]]  # names of rows that are compared
 COLUMNS = {"SST": "sentiment", "paraphrase": "paraphrase", "STS": "similarity"}  # column of the table -> task
 SCORE = "score"  # the column of their mean
+STSB = ("stsb/train", "stsb/dev", "stsb/test")
+STS_PARTS = ("cs224n/sts-train", "cs224n/sts-dev", "cs224n/sts-test-student")
 
 
 def row_name(pooling: str, parts: Sequence[str]) -> str:
@@ -77,6 +81,7 @@ def value_of(report: TrainReport, column: str) -> float:
     return (report.score or 0.0) if column == SCORE else report.dev[COLUMNS[column]].score
 
 
+@lru_cache(maxsize=128)
 def draws_of(report: TrainReport, column: str) -> Floats:
     """The measure on resampled dev examples, (draws,): the same examples for every run."""
     if column == SCORE:
@@ -89,11 +94,6 @@ def draws_of(report: TrainReport, column: str) -> Floats:
 def difference(reports: Reports, pairs: Pairs, column: str) -> Interval:
     """The mean difference of pairs of rows; its interval is over dev examples and over pairs of rows and seeds."""
     runs = [both for more, less in pairs for both in zip(reports[more], reports[less], strict=True)]
-    return run_difference(runs, column)
-
-
-def run_difference(runs: Sequence[tuple[TrainReport, TrainReport]], column: str) -> Interval:
-    """The mean difference of pairs of runs, with its interval."""
     value = float(np.mean([value_of(more, column) - value_of(less, column) for more, less in runs]))
     drawn = np.stack([draws_of(more, column) - draws_of(less, column) for more, less in runs])  # (runs, draws)
     chosen = np.random.default_rng(1).integers(0, len(runs), (len(runs), DRAWS))
@@ -106,22 +106,18 @@ def published_difference(printed: Mapping[tuple[str, str], PublishedValue], pair
     return float(np.mean([printed[more, column].value - printed[less, column].value for more, less in pairs]))
 
 
-def seed_control(reports: Reports, context: Context, column: str, effect: Interval) -> Control:
+def seed_control(reports: Reports, column: str, effect: Interval) -> Control:
     """The best row with another seed, less the best row: it shows an effect if it may be as large, to either side."""
-    found = run_difference(list(zip(other_seed(context), reports[BEST], strict=True)), column)
+    found = difference(reports, [(AGAIN, BEST)], column)
     differs = found.low > 0 or found.high < 0
     as_large = max(map(abs, (found.low, found.high))) >= min(map(abs, (effect.low, effect.high)))
-    return Control("the best row with another seed", found, differs and as_large)
+    return Control(AGAIN, found, differs and as_large)
 
 
 def row_control(reports: Reports, name: str, pair: tuple[str, str], column: str, effect: Interval) -> Control:
     """The same difference between two other rows: it shows an effect if it is above 0 and may be as large."""
     found = difference(reports, [pair], column)
     return Control(name, found, found.low > 0 and found.high >= effect.low)
-
-
-STSB = ("stsb/train", "stsb/dev", "stsb/test")
-STS_PARTS = ("cs224n/sts-train", "cs224n/sts-dev", "cs224n/sts-test-student")
 
 
 def example_losses(result: EvalResult) -> tuple[Floats, Floats]:
@@ -157,7 +153,7 @@ def _gain(results: Sequence[EvalResult]) -> Interval:
 def table(context: Context) -> Finding:
     """The 18 rows, the effect of each part, and the baselines that the study lacks."""
     names = [name for name, rows in all_rows(context).items() if rows[0].published]
-    reports = trained(context, [*names, TWICE, FROZEN_BEST])
+    reports = trained(context, [*names, TWICE, FROZEN_BEST]) | other_seed(context)
     measured = {(name, column): _mean(reports[name], column) for name in names for column in (*COLUMNS, SCORE)}
     printed = context.published.of("table").values()
     rows = side_by_side(printed, measured, context.short, "SST and paraphrase accuracy, STS Pearson, their mean")
@@ -180,7 +176,7 @@ def _sharing_verdicts(context: Context, reports: Reports) -> list[Verdict]:
     similarity, paraphrase = (difference(reports, part_pairs("SW"), column) for column in ("STS", "paraphrase"))
     # A shared head sees the examples of two tasks: the control sees as many of one.
     twice = row_control(reports, "separate heads, twice the similarity pairs", (TWICE, "mean"), "STS", similarity)
-    again = seed_control(reports, context, "paraphrase", paraphrase)
+    again = seed_control(reports, "paraphrase", paraphrase)
     verdicts = [
         above(
             "One head for paraphrase and similarity (SW) raises the Pearson correlation of STS.",
@@ -199,7 +195,7 @@ def _sharing_verdicts(context: Context, reports: Reports) -> list[Verdict]:
 def _score_verdict(context: Context, reports: Reports, claim: str, words: str, pairs: Pairs) -> Verdict:
     """The verdict on a claim that one row of each pair has a higher score than the other."""
     effect = difference(reports, pairs, SCORE)
-    control = seed_control(reports, context, SCORE, effect)
+    control = seed_control(reports, SCORE, effect)
     verdict = above(claim, f"{words}, {amount(context)}", effect, control=control, seeds=context.seeds)
     return judged(verdict, [run for more, _ in pairs for run in reports[more]], COLUMNS.values())
 
@@ -226,7 +222,7 @@ def _linear_verdicts(context: Context, reports: Reports) -> list[Verdict]:
     linear = above(
         "Fine-tuning raises the score of linear heads.",
         f"score of linear heads, fine-tuned minus frozen, {amount(context)}", tuned,
-        control=seed_control(reports, context, SCORE, tuned), seeds=context.seeds,
+        control=seed_control(reports, SCORE, tuned), seeds=context.seeds,
     )  # fmt: skip
     return [judged(frozen, reports[BEST], COLUMNS.values()), linear]
 
@@ -325,7 +321,7 @@ ABLATIONS = (
 def ablations(context: Context) -> Finding:
     """The best row with one thing changed."""
     names = list(dict.fromkeys(name for more, less, _ in ABLATIONS for name in (more, less)))
-    reports, verdicts, rows = trained(context, names), [], []
+    reports, verdicts, rows = trained(context, names) | other_seed(context), [], []
     for name in names:
         apart = None if name == BEST else difference(reports, [(name, BEST)], SCORE)
         rows.append((name, *(_mean(reports[name], column) for column in (*COLUMNS, SCORE)), apart))
