@@ -219,6 +219,8 @@ def unlabelled_tests(context: Context) -> Finding:
     return Finding({"written": written, "leaderboard": printed}, {}, (verdict,), (*notes, size_note(context)))
 
 
+LIGHT = {"tiny": 0.002, "quick": 0.002, "standard": 0.003, "full": 0.01}
+"""The cost of items that read what the table has trained."""
 STUDY = Study(
     "multitask-bert",
     "Multitask BERT: sentiment, paraphrase, similarity",
@@ -226,24 +228,33 @@ STUDY = Study(
         Item(
             "table", "One head for paraphrase and similarity raises similarity most.", table,
             (*FILES, *EXTRA_FILES, *STSB, *STS_PARTS[2:]), original="the 18 rows on dev",
+            cost={"tiny": 0.2, "quick": 2.4, "standard": 20.0, "full": 1600.0},
         ),
         Item(
             "ablations", "Jaccard similarity, training all layers, even sampling and SMART each raise the score.",
             ablations, FILES, original="ablations",
+            cost={"tiny": 0.04, "quick": 0.4, "standard": 4.0, "full": 320.0},
         ),
-        Item("loss-curves", "All three tasks are learned together.", loss_curves, FILES, original="loss curves"),
+        Item(
+            "loss-curves", "All three tasks are learned together.", loss_curves, FILES, original="loss curves",
+            cost=LIGHT,
+        ),
         Item(
             "confusion-matrices", "The best row finds too many paraphrases.", confusion_matrices, FILES,
-            original="confusion matrices",
+            original="confusion matrices", cost=LIGHT,
         ),
         Item(
             "scatter", "The line through the similarity predictions lies below the identity.", scatter, FILES,
-            original="scatter of STS predictions",
+            original="scatter of STS predictions", cost=LIGHT,
         ),
-        Item("examples", "Single errors show what the model lacks.", examples, FILES, original="analysed examples"),
+        Item(
+            "examples", "Single errors show what the model lacks.", examples, FILES, original="analysed examples",
+            cost=LIGHT,
+        ),
         Item(
             "test-predictions", "The best row has .510, .809 and .860 on the test leaderboard.", unlabelled_tests,
             (*FILES, *(file for file, _, _ in TESTS.values())), original="test leaderboard",
+            cost={"tiny": 0.002, "quick": 0.01, "standard": 0.2, "full": 0.2},
         ),
     ),
 )  # fmt: skip
