@@ -202,4 +202,13 @@ def _scaled_mse_rows(a: Array, b: Array) -> Array:
     return np.maximum(b.var(1) * (1 - explained), 0.0)  # type: ignore[no-any-return]
 
 
-ROW_METRICS: dict[str, Metric] = {"pearson": _pearson_rows, "spearman": _spearman_rows, "scaled_mse": _scaled_mse_rows}
+def _accuracy_rows(a: Array, b: Array) -> Array:
+    return np.asarray((a == b).mean(1), dtype=np.float64)
+
+
+ROW_METRICS: dict[str, Metric] = {
+    "pearson": _pearson_rows,
+    "spearman": _spearman_rows,
+    "scaled_mse": _scaled_mse_rows,
+    "accuracy": _accuracy_rows,
+}

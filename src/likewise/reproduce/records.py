@@ -15,7 +15,7 @@ from likewise.errors import DataError
 from likewise.metrics import Interval
 from likewise.plotting.axes import settled
 from likewise.reproduce.study import Finding
-from likewise.reproduce.verdicts import Verdict
+from likewise.reproduce.verdicts import Verdict, interval_of
 from likewise.results import Column, Table
 from likewise.results.result import finite
 from likewise.storage import write_text
@@ -132,5 +132,5 @@ def table_document(table: Table) -> dict[str, Any]:
 
 def _table(stored: Mapping[str, Any]) -> Table:
     columns = [Column(**one) for one in stored["columns"]]
-    rows = [[Interval(**cell) if isinstance(cell, dict) else cell for cell in row] for row in stored["rows"]]
+    rows = [[interval_of(cell) if isinstance(cell, dict) else cell for cell in row] for row in stored["rows"]]
     return Table.of(columns, rows, stored["title"], stored["note"], stored["detail"])

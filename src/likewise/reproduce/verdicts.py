@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -50,9 +52,11 @@ class Verdict:
         return cls(**(stored | {"interval": interval_of(stored["interval"]), "control": control}))
 
 
-def interval_of(stored: dict[str, float] | None) -> Interval | None:
-    """An interval from its JSON."""
-    return None if stored is None else Interval(**stored)
+def interval_of(stored: Mapping[str, float | None] | None) -> Interval | None:
+    """An interval from its JSON, in which a number that does not exist is null."""
+    if stored is None:
+        return None
+    return Interval(**{name: math.nan if value is None else value for name, value in stored.items()})
 
 
 def above(claim: str, effect: str, interval: Interval, alternative: float = 0.0, **details: Any) -> Verdict:
