@@ -1,0 +1,500 @@
+"""Tables and figures of the study of attention clusters that are about maps, points and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from likewise.attention.groups import LayerGroups
+from likewise.attention.pipeline import attention_study, trained_stages
+from likewise.attention.settings import AttentionSettings, AutoencoderSettings, ClusterSettings, Highlight
+from likewise.attention.significance import eta_squared, length_strata, residual_ranks
+from likewise.attention.study import AttentionStudy
+from likewise.attention.survival import survival
+from likewise.errors import MissingExtra, ModelError, UsageError
+from likewise.grammar import Grammar
+from likewise.metrics import Interval, bootstrap_means, spearman
+from likewise.reproduce.attention_clusters_training import NO_VALUES, file_of, fine_tuned, tuned_encoder
+from likewise.reproduce.published import side_by_side
+from likewise.reproduce.study import Context, Finding
+from likewise.reproduce.verdicts import Control, Verdict, above, below, not_comparable
+from likewise.results import Column, Figure, Table
+from likewise.train.tasks import fixed_sample
+
+Rows = NDArray[np.int64]
+Labels = NDArray[np.int64]
+SIMILAR = Highlight("similarity", ((0, 0), (5, 5)), (6, 8, 9, 10))  # layers in which the study finds similarity
+GROUPS = 20  # of the jackknife
+NEIGHBOURS = 5
+REJECTED = ("dbscan", "spectral")  # algorithms that the study rejects
+LEAST = 3  # pairs of a group by length alone
+FEW = ClusterSettings(
+    most=8, distances=("euclidean",), linkages=("ward", "average"), covariances=("full",), min_samples=(5,)
+)  # clusterings of the small budgets
+RANDOM = "random attention of the same shapes"
+
+
+# The study of the fine-tuned model, shared by all items
+
+
+def folder_of(context: Context, latent: int = 2) -> Path:
+    """Where the stages of a study are."""
+    return context.work / f"attention-{context.budget}-{context.language}-{latent}"
+
+
+@cache
+def maps_study(context: Context, latent: int = 2) -> AttentionStudy:
+    """Maps of the fine-tuned model, their points of ``latent`` numbers, and the clusters with tests and controls."""
+    pairs = fixed_sample(list(context.dataset(file_of(context, "test")).scored_pairs()), _pairs(context), 0)
+    folder = folder_of(context, latent)
+    grammar, settings = english(context), settings_of(context, latent)
+    return attention_study(tuned_encoder(context), pairs, folder, settings, grammar, context.progress)
+
+
+def _pairs(context: Context) -> int | None:
+    return context.size(tiny=40, quick=120, standard=None)
+
+
+def settings_of(context: Context, latent: int) -> AttentionSettings:
+    """The settings of a study by budget."""
+    hidden, epochs = context.size(tiny=8, quick=32) or 32, context.size(tiny=1, quick=3, standard=10) or 10
+    return AttentionSettings(
+        compare=(),
+        autoencoder=AutoencoderSettings(hidden=hidden, latent=latent, epochs=epochs),
+        clusters=FEW if context.budget in ("tiny", "quick") else ClusterSettings(),
+        control_pairs=context.size(tiny=20, quick=60, standard=300) or 300,
+    )
+
+
+def english(context: Context) -> Grammar | None:
+    """The English grammar; None for other languages, and where there is none."""
+    with suppress(ModelError, MissingExtra):
+        return context.grammar("en") if context.language == "en" else None
+    return None
+
+
+def structured(context: Context) -> AttentionStudy:
+    """The study, if the structure of its pairs is known."""
+    study = maps_study(context)
+    if study.variables.structure is None:
+        raise UsageError("structure needs English pairs and an English spaCy pipeline; give --grammar en=PIPELINE")
+    return study
+
+
+def about(context: Context) -> str:
+    """What was studied, in one line."""
+    run = fine_tuned(context)
+    return (
+        f"Attention of {context.short} after fine-tuning on {run.rows} pairs of {file_of(context, 'train')} (CLS, a pair"
+        f" as one sequence), on {len(maps_study(context).pairs)} pairs of {file_of(context, 'test')}."
+    )
+
+
+# Effects
+
+
+def jackknifed(statistic: Callable[[Rows], float], n: int, seed: int = 0) -> Interval:
+    """A statistic of rows (n,) with its interval by the grouped jackknife.
+
+    Not by the bootstrap: repeated rows raise how much clusters seem to differ.
+    """
+    from scipy.stats import t
+
+    every, order = np.arange(n), np.random.default_rng(seed).permutation(n)
+    parts = np.array_split(order, min(GROUPS, n))
+    value = statistic(every)
+    left = np.array([statistic(np.setdiff1d(every, part)) for part in parts])
+    reach = t.ppf(0.975, len(parts) - 1) * sqrt((len(parts) - 1) * np.var(left))
+    return Interval(float(value), float(value - reach), float(value + reach))
+
+
+def labels_of(study: AttentionStudy, layers: Iterable[int]) -> list[Labels]:
+    """The chosen clusters (n,) of layers, from 1."""
+    return [study.main.groups[layer - 1].clusters.chosen.labels for layer in layers]
+
+
+def by_length(study: AttentionStudy, layers: Iterable[int]) -> list[Labels]:
+    """As many groups as each layer has clusters, by length alone."""
+    ks = [study.main.groups[layer - 1].clusters.chosen.k for layer in layers]
+    return [length_strata(study.variables.length, k, LEAST) for k in ks]
+
+
+def contrast(
+    study: AttentionStudy,
+    variable: str,
+    more: Sequence[Labels],
+    less: Sequence[Labels] = (),
+    given_length: bool = False,
+) -> Interval:
+    """How much some groupings (n,) of the pairs differ in a variable, less how much others do: mean eta squared."""
+    values, length = study.variables[variable], study.variables.length
+
+    def effect(rows: Rows) -> float:
+        own = residual_ranks(values[rows], length[rows]) if given_length else values[rows]
+        first, second = ([eta_squared(own, labels[rows]) for labels in some] for some in (more, less))
+        return float(np.mean(first)) - (float(np.mean(second)) if second else 0.0)
+
+    return jackknifed(effect, len(length))
+
+
+def thirds(study: AttentionStudy) -> tuple[list[int], list[int]]:
+    """The first and the last third of the layers."""
+    size = max(1, study.depth // 3)
+    layers = list(range(1, study.depth + 1))
+    return layers[:size], layers[-size:]
+
+
+def length_control(study: AttentionStudy, variable: str, layers: Sequence[int]) -> Control:
+    """Whether length alone gives clusters that differ as much, and nothing is left if it is held fixed."""
+    alone = contrast(study, variable, by_length(study, layers))
+    beyond = contrast(study, variable, labels_of(study, layers), given_length=True)
+    left = beyond.low > 0 or bool(set(layers) & set(survival(study, variable).survives))
+    return Control("as many groups by length alone", alone, alone.low > 0 and not left)
+
+
+# Items: the autoencoder, tables 2, 4 and 5
+
+
+def autoencoder_item(context: Context) -> Finding:
+    """The loss of the autoencoder, and that of 1/n everywhere."""
+    study, gain = maps_study(context), saved_share(context, 2)
+    assert study.loss is not None and study.random_losses is not None
+    loss, trivial = study.random_losses
+    random = 1 - loss / trivial
+    verdict = above(
+        "The two numbers of the autoencoder describe a map.",
+        "share of the squared error of 1/n everywhere that the autoencoder saves",
+        gain,
+        control=Control(f"{RANDOM} ({random:.3f})", None, random >= gain.low),
+    )
+    name = "mean squared error"
+    measured = {("autoencoder", name): study.loss, ("1/n everywhere", name): study.trivial_loss}
+    measured |= {("autoencoder, random attention", name): loss, ("1/n everywhere, random attention", name): trivial}
+    table = side_by_side(context.published.of("autoencoder").values(), measured, context.short, "Loss")
+    table = replace(table, columns=tuple(replace(one, format=".4f" if one.format else "") for one in table.columns))
+    value = not_comparable(
+        "The loss is 0.0447.",
+        f"a loss of other maps; the squares of maps of at least 9 tokens differ from 1/n by at most 0.0415 on average,"
+        f" so 0.0447 saves nothing; here {study.loss:.4f} against {study.trivial_loss:.4f}",
+    )
+    return Finding({"loss": table}, {"loss": study.figures()["loss"]}, (verdict, value), (about(context),))
+
+
+def losses(context: Context, latent: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each pair (n,) the squared error of the autoencoder, and that of 1/n everywhere."""
+    study = maps_study(context, latent)
+    maps, trained = trained_stages(tuned_encoder(context), study, folder_of(context, latent))
+    own, even = [], []
+    with torch.inference_mode():
+        for index, n in enumerate(maps.lengths.tolist()):
+            steps = maps.sequence(index)
+            own.append(float(trained.model.loss(steps)))
+            even.append(float((steps - 1 / n).square().mean()))
+    return np.array(own), np.array(even)
+
+
+def saved_share(context: Context, latent: int, base: int | None = None) -> Interval:
+    """The share of the error of 1/n everywhere that an autoencoder saves, over that of ``base`` numbers if given."""
+    own, even = losses(context, latent)
+    start = even if base is None else losses(context, base)[0]
+    [mean] = bootstrap_means([start - own])
+    whole = float(even.mean())
+    return Interval(mean.value / whole, mean.low / whole, mean.high / whole)
+
+
+def algorithm_table(context: Context) -> Finding:
+    """Table 2: the algorithm and the number of clusters that the scores choose."""
+    study = maps_study(context)
+    random = [_rejection(group) for group in study.random_groups]
+    control = _over_layers(random)
+    verdict = below(
+        "DBSCAN and spectral clustering are worse than k-means, agglomerative clustering and Gaussian mixtures.",
+        "silhouette of the better of the two minus that of the best of the three, mean over the layers",
+        _over_layers([_rejection(group) for group in study.main.groups]),
+        control=None if control is None else Control(RANDOM, control, control.high < 0),
+    )
+    ks = [group.clusters.chosen.k for group in study.main.groups]
+    of_random = [group.clusters.chosen.k for group in study.random_groups]
+    first = f"here layer 1 has {ks[0]}" + (f", random attention {of_random[0]}" if of_random else "")
+    why = f"a number of clusters of another model; {first}, and at most {study.settings.clusters.most} are tried"
+    layer_1 = not_comparable("Layer 1 has 15 clusters.", why)
+    measured = {(f"layer {layer}", "K"): k for layer, k in enumerate(ks, start=1)}
+    numbers = side_by_side(context.published.of("table-2").values(), measured, context.short, "Number of clusters")
+    numbers = replace(numbers, columns=tuple(Column(one.name, one.heading) for one in numbers.columns))
+    chosen = replace(study.tables()["algorithms"], detail=False)
+    return Finding({"numbers": numbers, "algorithms": chosen}, {}, (verdict, layer_1), (about(context),))
+
+
+def _rejection(group: LayerGroups) -> float:
+    """The silhouette of the better rejected algorithm minus that of the best other one."""
+    found = {one.algorithm: one.scores.silhouette for one in group.clusters.best}
+    rejected = [value for name, value in found.items() if name in REJECTED]
+    others = [value for name, value in found.items() if name not in REJECTED]
+    return max(rejected) - max(others) if rejected and others else float("nan")
+
+
+def _over_layers(values: Sequence[float]) -> Interval:
+    """The mean over layers that have the value, with its interval."""
+    known = [value for value in values if value == value]
+    return bootstrap_means([known])[0] if known else Interval(float("nan"), float("nan"), float("nan"))
+
+
+def score_table(context: Context) -> Finding:
+    """Table 4: silhouette, Davies-Bouldin and Calinski-Harabasz of each layer."""
+    study = maps_study(context)
+    null = np.nanmean([control.gaussian_null for control in study.controls], axis=0)
+    own, random = (
+        float(np.mean([group.clusters.chosen.scores.silhouette for group in groups])) if groups else float("nan")
+        for groups in (study.main.groups, study.random_groups)
+    )
+    control = beyond(random, null)
+    verdict = above(
+        "The points of a layer form clusters.",
+        "silhouette minus that of one Gaussian cloud, mean over the layers",
+        beyond(own, null),
+        control=Control(RANDOM, control, control.low > 0),
+    )
+    notes = (about(context), NO_VALUES.format("table 4"))
+    return Finding({"scores": study.tables()["metrics"]}, {}, (verdict,), notes)
+
+
+def beyond(observed: float, null: NDArray[np.float64]) -> Interval:
+    """How far an observed value is above what chance gives (draws,), with the 95 % range of chance."""
+    low, middle, high = np.nanpercentile(null, [2.5, 50, 97.5])
+    return Interval(float(observed - middle), float(observed - high), float(observed - low))
+
+
+def test_table(context: Context) -> Finding:
+    """Table 5: Kruskal-Wallis and Mann-Whitney for similarity, length and structure."""
+    study = maps_study(context)
+    verdicts = [_similarity(study), _length(study)]
+    if "structure" in study.variables.names:
+        every = range(1, study.depth + 1)
+        effect, control = (
+            contrast(study, "structure", labels_of(study, every)),
+            length_control(study, "structure", every),
+        )
+        claim = "The clusters differ in grammatical structure."
+        verdicts.append(above(claim, "eta² of structure, mean over all layers", effect, control=control))
+    tables = {name: study.tables()[name] for name in ("tests", "controls")}
+    return Finding(tables, {"effects": study.figures()["effects"]}, tuple(verdicts), (about(context),))
+
+
+def _similarity(study: AttentionStudy) -> Verdict:
+    layers = SIMILAR.layers_of(study.depth)
+    effect = contrast(study, "similarity", labels_of(study, layers))
+    name = f"eta² of similarity, mean over layers {_listed(layers)}{_depth_note(study)}"
+    control = length_control(study, "similarity", layers)
+    return above("The clusters of layers 6, 8, 9 and 10 differ in similarity.", name, effect, control=control)
+
+
+def _length(study: AttentionStudy) -> Verdict:
+    early, _ = thirds(study)
+    effect = contrast(study, "length", labels_of(study, early))
+    name = f"eta² of length, mean over layers {_listed(early)}"
+    known = [one.random.same_k["length"].eta2 for one in study.controls[: len(early)] if one.random is not None]
+    random = float(np.mean(known)) if known else float("nan")
+    control = Control(f"{RANDOM} (eta² {random:.3f})", None, random >= effect.low)
+    return above("The clusters of the early layers differ in length.", name, effect, control=control)
+
+
+def _listed(layers: Sequence[int]) -> str:
+    return ", ".join(map(str, layers))
+
+
+def _depth_note(study: AttentionStudy) -> str:
+    return "" if study.depth == 12 else f" of {study.depth}, at the same relative depth"
+
+
+# Items: figures 3 to 11
+
+
+def distribution_figure(context: Context) -> Finding:
+    """Figure 3: the pairs by similarity, length and structure."""
+    study = maps_study(context)
+    known = study.variables
+    measured: dict[tuple[str, str], object] = {
+        ("pairs", "value"): len(study.pairs),
+        ("shortest pair, tokens", "value"): known.length.min(),
+        ("longest pair, tokens", "value"): known.length.max(),
+    }
+    if known.structure is not None:
+        measured["pairs with the most frequent structure", "value"] = known.structure.shared_by
+    for name in known.without_length:
+        measured[f"Spearman of {name} and length", "value"] = spearman(known[name], known.length)
+    table = side_by_side(context.published.of("figure-3").values(), measured, context.short, "Pairs")
+    table = replace(table, columns=tuple(replace(one, format=".3g" if one.format else "") for one in table.columns))
+    note = "No verdict: the figure describes the data. What follows length is no separate variable."
+    return Finding({"pairs": table}, {"distributions": study.figures()["distributions"]}, (), (note,))
+
+
+def number_figure(context: Context) -> Finding:
+    """Figure 4: the scores by the number of clusters."""
+    study = maps_study(context)
+    own, random = ([_disagreement(group) for group in groups] for groups in (study.main.groups, study.random_groups))
+    control = _over_layers(random)
+    verdict = below(
+        "The three scores agree on the number of clusters.",
+        "difference of the largest and the smallest K that a score prefers, minus that of three random K, mean over layers",
+        _over_layers(own),
+        control=Control(RANDOM, control, control.high < 0),
+    )
+    return Finding({}, {"consensus": study.figures()["consensus"]}, (verdict,), (about(context),))
+
+
+def _disagreement(group: LayerGroups) -> float:
+    """How far apart the best K of the three scores are, less than the expectation of three random K."""
+    by_k = group.clusters.by_k[group.clusters.chosen.algorithm]
+    ks = list(by_k)
+    goodness = [(one.silhouette, -one.davies_bouldin, one.calinski_harabasz) for one in by_k.values()]
+    best = [ks[int(index)] for index in np.argmax(goodness, axis=0)]
+    chance = np.mean([max(drawn) - min(drawn) for drawn in product(ks, repeat=3)])
+    return max(best) - min(best) - float(chance)
+
+
+def cluster_figure(context: Context) -> Finding:
+    """Figure 5: the clusters of all layers."""
+    study = maps_study(context)
+    own, random = (
+        _over_layers([float(np.nanmean(list(group.clusters.agreement.values()))) for group in groups])
+        for groups in (study.main.groups, study.random_groups)
+    )
+    verdict = above(
+        "The clusters do not depend on the algorithm that finds them.",
+        "adjusted Rand index of two algorithms, mean over their pairs and the layers (1 is the same clusters)",
+        own,
+        0.5,
+        control=Control(RANDOM, random, random.low > 0.5),
+    )
+    return Finding({}, {"clusters": study.figures()["clusters"]}, (verdict,), (about(context),))
+
+
+def similarity_boxes(context: Context) -> Finding:
+    """Figure 6: the similarity of the pairs in each cluster."""
+    study = maps_study(context)
+    named = SIMILAR.layers_of(study.depth)
+    others = [layer for layer in range(1, study.depth + 1) if layer not in named]
+    effect = contrast(study, "similarity", labels_of(study, named), labels_of(study, others))
+    alone = contrast(study, "similarity", by_length(study, named), by_length(study, others))
+    verdict = above(
+        "Similarity is concentrated in layers 6, 8, 9 and 10.",
+        f"eta² of similarity in layers {_listed(named)} minus that in the others{_depth_note(study)}",
+        effect,
+        control=Control("as many groups by length alone", alone, alone.low > 0),
+    )
+    return _boxes(context, study, "similarity", verdict)
+
+
+def length_boxes(context: Context) -> Finding:
+    """Figure 8: the length of the pairs in each cluster."""
+    study = maps_study(context)
+    early, late = thirds(study)
+    effect = contrast(study, "length", labels_of(study, early), labels_of(study, late))
+    alone = contrast(study, "length", by_length(study, early), by_length(study, late))
+    verdict = above(
+        "Length matters in the early layers and less and less in later ones.",
+        f"eta² of length in layers {_listed(early)} minus that in layers {_listed(late)}",
+        effect,
+        control=Control("as many groups by length alone", alone, alone.low > 0),
+    )
+    return _boxes(context, study, "length", verdict)
+
+
+def structure_boxes(context: Context) -> Finding:
+    """Figure 10: the structure of the pairs in each cluster."""
+    study = structured(context)
+    every = range(1, study.depth + 1)
+    random = survival(study, "structure").random or ()
+    verdict = above(
+        "The clusters differ in structure beyond length.",
+        "eta² of structure given length, mean over all layers",
+        contrast(study, "structure", labels_of(study, every), given_length=True),
+        control=Control(RANDOM, None, bool(random)),
+    )
+    return _boxes(context, study, "structure", verdict)
+
+
+def _boxes(context: Context, study: AttentionStudy, variable: str, verdict: Verdict) -> Finding:
+    tests = study.tables()["tests"]
+    own = replace(tests, rows=[row for row in tests.rows if row[1] == variable])
+    name = f"boxes-{variable}"
+    return Finding({"tests": own}, {name: study.figures()[name]}, (verdict,), (about(context),))
+
+
+# Figures 7, 9 and 11: highlighted ranges
+
+
+def similarity_highlight(context: Context) -> Finding:
+    """Figure 7: pairs with a similarity of 0 and of 5."""
+    return _highlighted(context, "similarity", "Pairs with a similarity of 0 and of 5 lie apart.")
+
+
+def length_highlight(context: Context) -> Finding:
+    """Figure 9: pairs of 9 to 15, 20 to 22 and 60 to 81 tokens."""
+    return _highlighted(context, "length", "Pairs of 9 to 15, of 20 to 22 and of 60 to 81 tokens lie apart.")
+
+
+def structure_highlight(context: Context) -> Finding:
+    """Figure 11: pairs with nearly the most frequent structure."""
+    structured(context)
+    return _highlighted(context, "structure", "Pairs with nearly the most frequent structure lie together.")
+
+
+def _highlighted(context: Context, variable: str, claim: str) -> Finding:
+    study = maps_study(context)
+    highlight = next(one for one in study.settings.highlights if one.variable == variable)
+    layers, marks = highlight.layers_of(study.depth), highlight.marks(study.variables[variable])
+    figure: dict[str, Figure] = {f"highlight-{variable}": study.figures()[f"highlight-{variable}"]}
+    counts = ", ".join(f"{name}: {int(mark.sum())}" for name, mark in zip(highlight.names, marks, strict=True))
+    notes = (about(context), f"Pairs in the ranges: {counts}.")
+    if min(int(mark.sum()) for mark in marks) < 2:
+        return Finding({}, figure, (), (*notes, "No verdict: a range has fewer than two pairs."))
+    found = [neighbour_excess(study.main.points[:, layer - 1], marks) for layer in layers]
+    [effect], alone = bootstrap_means([np.mean(found, axis=0)]), _alone(study, marks)
+    if variable == "length":
+        random = set(layers) <= set(survival(study, variable).random or ())
+        control = Control(f"{RANDOM}, whose clusters differ in length,", None, random)
+    else:
+        control = Control("neighbours by length alone", alone, alone.low > 0 and effect.low <= alone.value)
+    name = f"share of the {NEIGHBOURS} nearest pairs in the same range minus chance, layers {_listed(layers)}"
+    rows = [(layer, float(np.mean(excess))) for layer, excess in zip(layers, found, strict=True)]
+    table = Table.of(["layer", Column("excess", "neighbours in the same range minus chance", ".3f")], rows)
+    return Finding({"neighbours": table}, figure, (above(claim, name, effect, control=control),), notes)
+
+
+def _alone(study: AttentionStudy, marks: Sequence[NDArray[np.bool_]]) -> Interval:
+    return bootstrap_means([neighbour_excess(study.variables.length[:, None], marks)])[0]
+
+
+def neighbour_excess(points: NDArray[np.float64], marks: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
+    """For each marked point, the share of its nearest points with the same mark, minus that of random points.
+
+    Points (n, d) are compared among those with any mark, with one mark among all of them.
+
+    >>> points, near = np.array([[0.0], [1.0], [9.0], [10.0]]), np.array([True, True, False, False])
+    >>> neighbour_excess(points, [near, ~near]).round(2).tolist()
+    [0.0, 0.0, 0.0, 0.0]
+    """
+    from scipy.spatial.distance import cdist
+
+    group = np.full(len(points), -1)
+    for index, mark in enumerate(marks):
+        group[mark] = index
+    kept = np.ones(len(group), bool) if len(marks) == 1 else group >= 0
+    places, own = points[kept], group[kept]
+    distances = cdist(places, places)
+    np.fill_diagonal(distances, np.inf)
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, : min(NEIGHBOURS, len(places) - 1)]
+    same = (own[nearest] == own[:, None]).mean(1)
+    chance = np.array([(own == one).sum() - 1 for one in own]) / max(len(own) - 1, 1)
+    excess: NDArray[np.float64] = (same - chance)[own >= 0]
+    return excess
