@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from likewise.encoder import Encoder
 from likewise.metrics import Interval, bootstrap, bootstrap_draws, spearman
@@ -102,8 +103,8 @@ def advantage(first: Sequence[FinishedRun], second: Sequence[FinishedRun]) -> In
     """How much better the first runs follow the test scores than the second: Spearman's mean difference over seeds."""
     truth = first[0].test.truth
 
-    def mean(of: Callable[[EvalResult], np.ndarray | float]) -> np.ndarray:
-        ours, theirs = (np.mean([of(one.test) for one in runs], axis=0) for runs in (first, second))
+    def mean(of: Callable[[EvalResult], ArrayLike]) -> NDArray[np.float64]:
+        ours, theirs = (np.mean([np.asarray(of(one.test)) for one in runs], axis=0) for runs in (first, second))
         return np.asarray(ours - theirs)
 
     draws = mean(lambda test: bootstrap_draws("spearman", test.predicted, truth))
@@ -158,7 +159,7 @@ def search_table(context: Context) -> Finding:
         advantage([ours], [base]),
         control=Control("the first trial with another seed", luck, luck.low > 0),
     )
-    drawn = {name: figure for name, figure in report.figures().items() if name in ("history", "slice")}
+    drawn = {name: figure for name, figure in report.figures().items() if name == "history"}
     return Finding(_search_tables(report), drawn, (verdict,), (NO_VALUES.format("table 1"),))
 
 
@@ -180,6 +181,7 @@ def _search(context: Context) -> TuneReport:
 def _search_tables(report: TuneReport) -> dict[str, Table]:
     """Every trial, and the best one's values; without times, which differ from run to run."""
     names = list(report.trials[0].parameters)
-    columns = ["trial", "state", Column("score", "dev Spearman", ".3f"), *(Column(name, name, ".3g") for name in names)]
+    settings = [Column(name, name, ".3g") for name in names]
+    columns = [Column("trial"), Column("state"), Column("score", "dev Spearman", ".3f"), *settings]
     rows = [(one.number, one.state, one.value, *one.parameters.values()) for one in report.trials]
     return {"trials": Table.of(columns, rows, "Trials"), "best": report.tables()["best"]}

@@ -24,6 +24,7 @@ from likewise.reproduce.attention_clusters_maps import (
     folder_of,
     labels_of,
     maps_study,
+    once_learned,
     saved_share,
 )
 from likewise.reproduce.attention_clusters_training import tuned_encoder
@@ -69,7 +70,7 @@ def dimension_item(context: Context) -> Finding:
     """Points of more than two numbers: what they keep of the maps, and what their clusters show."""
     sizes = {"tiny": (2, 3), "quick": (2, 8), "standard": (2, 3, 8), "full": (2, 3, 8, 16)}[context.budget]
     studies = {size: maps_study(context, size) for size in sizes}
-    few, many = studies[2], studies[sizes[-1]]
+    many = studies[sizes[-1]]
     gain, random = saved_share(context, sizes[-1], 2), [_random_share(context, size) for size in (2, sizes[-1])]
     kept = above(
         f"{sizes[-1]} numbers describe a map better than 2.",
@@ -77,7 +78,7 @@ def dimension_item(context: Context) -> Finding:
         gain,
         control=Control(f"{RANDOM} ({random[1] - random[0]:.3f})", None, random[1] - random[0] >= gain.low),
     )
-    every = range(1, few.depth + 1)
+    every = range(1, many.depth + 1)
     effects = {
         size: contrast(one, "similarity", labels_of(one, every), given_length=True) for size, one in studies.items()
     }
@@ -92,11 +93,12 @@ def dimension_item(context: Context) -> Finding:
          np.mean([group.tests["length"].eta2 for group in one.main.groups]), effects[size])
         for size, one in studies.items()
     ]  # fmt: skip
-    columns = ("numbers", Column("loss", format=".4f"), Column("1/n everywhere", format=".4f"), "K by layer",
-               Column("eta² of length", format=".3f"), Column("eta² of similarity given length", format=".3f"))  # fmt: skip
-    figure = {"clusters": many.figures()["clusters"]}
-    note = f"The figure shows two principal components of each layer's points of {sizes[-1]} numbers."
-    return Finding({"dimensions": Table.of(columns, rows, "Dimensions")}, figure, (kept, shown), (about(context), note))
+    columns = (
+        "numbers", Column("loss", format=".4f"), Column("1/n everywhere", format=".4f"), "K by layer",
+        Column("eta² of length", format=".3f"), Column("eta² of similarity given length", format=".3f"),
+    )  # fmt: skip
+    verdicts = (once_learned(kept, many), shown)
+    return Finding({"dimensions": Table.of(columns, rows, "Dimensions")}, {}, verdicts, (about(context),))
 
 
 def _random_share(context: Context, latent: int) -> float:
