@@ -29,7 +29,7 @@ ITEMS = (
     Item("table-4", "The points of a layer form clusters.", maps.score_table, FILES, original="table 4"),
     Item(
         "table-5", "Clusters differ in length in the early layers and in similarity in layers 6, 8, 9 and 10.",
-        maps.test_table, FILES, ENGLISH, "table 5",
+        maps.variable_table, FILES, ENGLISH, "table 5",
     ),
     Item("figure-3", "The pairs vary in similarity, length and structure.", maps.distribution_figure, FILES, ENGLISH,
          "figure 3"),

@@ -285,7 +285,7 @@ def beyond(observed: float, null: NDArray[np.float64]) -> Interval:
     return Interval(float(observed - middle), float(observed - high), float(observed - low))
 
 
-def test_table(context: Context) -> Finding:
+def variable_table(context: Context) -> Finding:
     """Table 5: Kruskal-Wallis and Mann-Whitney for similarity, length and structure."""
     study = maps_study(context)
     verdicts = [_similarity(study), _length(study)]

@@ -65,7 +65,7 @@ def trained(context: Context, config: TrainConfig, rows: int | None) -> Finished
     sizes = {
         "train": rows,
         "dev": context.size(tiny=12, quick=100, standard=500, full=None),
-        "test": test_rows(context),
+        "test": evaluated_rows(context),
     }
     parts = {role: tuple(fixed_sample(getattr(read, role), size, SAMPLE_SEED)) for role, size in sizes.items()}
     task = Task(read.config, **parts)
@@ -78,7 +78,7 @@ def trained(context: Context, config: TrainConfig, rows: int | None) -> Finished
     return FinishedRun(folder, test, len(task.train), sum(one.dropped for one in overlaps))
 
 
-def test_rows(context: Context) -> int | None:
+def evaluated_rows(context: Context) -> int | None:
     """How many test pairs a run is measured on."""
     return context.size(tiny=24, quick=400, standard=None)
 
