@@ -11,8 +11,9 @@ from scipy.stats import t
 from likewise.attention.significance import cluster_test, eta_squared
 from likewise.errors import UsageError
 from likewise.reproduce.attention_clusters import STUDY
-from likewise.reproduce.attention_clusters_maps import beyond, jackknifed, neighbour_excess
-from likewise.reproduce.attention_clusters_training import file_of, recipe
+from likewise.reproduce.attention_clusters_figures import neighbour_excess
+from likewise.reproduce.attention_clusters_maps import beyond, jackknifed
+from likewise.reproduce.attention_clusters_training import file_of, pooling_config
 from likewise.reproduce.attention_clusters_words import SYNONYMS, homonym_item, homonym_pairs, synonym_pairs
 from likewise.reproduce.records import draw
 from likewise.reproduce.study import Context
@@ -35,7 +36,7 @@ def test_the_items_are_those_of_the_study() -> None:
 
 def test_another_language_reads_its_own_files_and_has_no_homonyms(tmp_path: Path) -> None:
     context = chinese(tmp_path)
-    [task] = recipe(context, "bilstm", seed=3).tasks
+    [task] = pooling_config(context, "bilstm", seed=3).tasks
     assert [source.file for source in (*task.train, *task.dev, *task.test)] == [
         file_of(context, part) for part in ("train", "dev", "test")
     ]

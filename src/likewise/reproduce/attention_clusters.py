@@ -5,6 +5,7 @@ Its figures are numbered here in the order of their subjects; the sources at han
 
 from __future__ import annotations
 
+from likewise.reproduce import attention_clusters_figures as figures
 from likewise.reproduce import attention_clusters_maps as maps
 from likewise.reproduce import attention_clusters_training as training
 from likewise.reproduce import attention_clusters_words as words
@@ -31,20 +32,20 @@ ITEMS = (
         "table-5", "Clusters differ in length in the early layers and in similarity in layers 6, 8, 9 and 10.",
         maps.variable_table, FILES, ENGLISH, "table 5",
     ),
-    Item("figure-3", "The pairs vary in similarity, length and structure.", maps.distribution_figure, FILES, ENGLISH,
+    Item("figure-3", "The pairs vary in similarity, length and structure.", figures.distribution_figure, FILES, ENGLISH,
          "figure 3"),
-    Item("figure-4", "The three scores agree on the number of clusters.", maps.number_figure, FILES, (), "figure 4"),
-    Item("figure-5", "Clusters do not depend on the algorithm.", maps.cluster_figure, FILES, (), "figure 5"),
-    Item("figure-6", "Similarity is concentrated in layers 6, 8, 9 and 10.", maps.similarity_boxes, FILES, (),
+    Item("figure-4", "The three scores agree on the number of clusters.", figures.number_figure, FILES, (), "figure 4"),
+    Item("figure-5", "Clusters do not depend on the algorithm.", figures.cluster_figure, FILES, (), "figure 5"),
+    Item("figure-6", "Similarity is concentrated in layers 6, 8, 9 and 10.", figures.similarity_boxes, FILES, (),
          "figure 6"),
-    Item("figure-7", "Pairs with a similarity of 0 and of 5 lie apart.", maps.similarity_highlight, FILES, (),
+    Item("figure-7", "Pairs with a similarity of 0 and of 5 lie apart.", figures.similarity_highlight, FILES, (),
          "figure 7"),
-    Item("figure-8", "Length matters in the early layers and less in later ones.", maps.length_boxes, FILES, (),
+    Item("figure-8", "Length matters in the early layers and less in later ones.", figures.length_boxes, FILES, (),
          "figure 8"),
-    Item("figure-9", "Pairs of 9-15, 20-22 and 60-81 tokens lie apart.", maps.length_highlight, FILES, (), "figure 9"),
-    Item("figure-10", "Clusters differ in structure.", maps.structure_boxes, FILES, ENGLISH, "figure 10"),
+    Item("figure-9", "Pairs of 9-15, 20-22 and 60-81 tokens lie apart.", figures.length_highlight, FILES, (), "figure 9"),
+    Item("figure-10", "Clusters differ in structure.", figures.structure_boxes, FILES, ENGLISH, "figure 10"),
     Item("figure-11", "Pairs with nearly the most frequent structure (cosine of 0.95 or more) lie together.",
-         maps.structure_highlight, FILES, ENGLISH, "figure 11"),
+         figures.structure_highlight, FILES, ENGLISH, "figure 11"),
     Item("dimensions", "More than two numbers describe a map better.", words.dimension_item, FILES,
          original="future work"),
     Item("homonyms", "A word in two senses changes the cluster of a pair.", words.homonym_item, FILES,

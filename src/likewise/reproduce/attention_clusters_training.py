@@ -48,7 +48,7 @@ def file_of(context: Context, part: str) -> str:
     return f"stsb/{part}" if context.language == "en" else f"mstsb/{context.language}_{part}"
 
 
-def recipe(context: Context, pooling: str, seed: int = 1) -> TrainConfig:
+def pooling_config(context: Context, pooling: str, seed: int = 1) -> TrainConfig:
     """The ready-made config of a pooling, with the context's model and data."""
     text = config_text(PRESET)
     for part in ("train", "dev", "test"):
@@ -90,7 +90,7 @@ def train_rows(context: Context) -> int | None:
 
 def fine_tuned(context: Context) -> FinishedRun:
     """The model of the study: CLS pooling of a pair that is read as one sequence, fine-tuned on STS-B."""
-    return trained(context, recipe(context, "cls"), train_rows(context))
+    return trained(context, pooling_config(context, "cls"), train_rows(context))
 
 
 @cache
@@ -115,8 +115,8 @@ def advantage(first: Sequence[FinishedRun], second: Sequence[FinishedRun]) -> In
 def pooling_table(context: Context) -> Finding:
     """Table 3: four poolings by Pearson, Spearman and squared error."""
     seeds, rows = range(1, context.seeds + 1), train_rows(context)
-    found = {name: [trained(context, recipe(context, name, seed), rows) for seed in seeds] for name in POOLINGS}
-    again = trained(context, recipe(context, "cls", context.seeds + 1), rows)
+    found = {name: [trained(context, pooling_config(context, name, seed), rows) for seed in seeds] for name in POOLINGS}
+    again = trained(context, pooling_config(context, "cls", context.seeds + 1), rows)
     others = {name: np.mean([one.test.metrics["spearman"] for one in found[name]]) for name in POOLINGS[1:]}
     rival = max(others, key=lambda name: float(others[name]))
     effect, luck = advantage(found["cls"], found[rival]), advantage(found["cls"][:1], [again])
@@ -165,7 +165,7 @@ def search_table(context: Context) -> Finding:
 
 def _search(context: Context) -> TuneReport:
     """The search on a sample of the train pairs; trials that are done are kept."""
-    config = recipe(context, "cls")
+    config = pooling_config(context, "cls")
     rows = context.size(tiny=16, quick=160, standard=1500, full=None)
     settings = TuneSettings(
         trials=context.size(tiny=2, quick=4, standard=8, full=20) or 20,
