@@ -59,7 +59,7 @@ def maps_study(context: Context, latent: int = 2) -> AttentionStudy:
 
 
 def _pairs(context: Context) -> int | None:
-    return context.size(tiny=30, quick=120, standard=None)
+    return context.size(tiny=30, quick=100, standard=None)
 
 
 def settings_of(context: Context, latent: int) -> AttentionSettings:
@@ -71,7 +71,7 @@ def settings_of(context: Context, latent: int) -> AttentionSettings:
         compare=(),
         autoencoder=AutoencoderSettings(hidden=hidden, latent=latent, epochs=epochs, learning_rate=rate),
         clusters=FEW if is_small else ClusterSettings(),
-        control_pairs=context.size(tiny=15, quick=60, standard=300) or 300,
+        control_pairs=context.size(tiny=15, quick=40, standard=300) or 300,
     )
 
 

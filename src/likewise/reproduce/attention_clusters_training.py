@@ -80,12 +80,12 @@ def trained(context: Context, config: TrainConfig, rows: int | None) -> Finished
 
 def evaluated_rows(context: Context) -> int | None:
     """How many test pairs a run is measured on."""
-    return context.size(tiny=24, quick=400, standard=None)
+    return context.size(tiny=24, quick=300, standard=None)
 
 
 def train_rows(context: Context) -> int | None:
     """How many train pairs a run sees."""
-    return context.size(tiny=24, quick=320, standard=None)
+    return context.size(tiny=24, quick=160, standard=None)
 
 
 def fine_tuned(context: Context) -> FinishedRun:
@@ -166,11 +166,11 @@ def search_table(context: Context) -> Finding:
 def _search(context: Context) -> TuneReport:
     """The search on a sample of the train pairs; trials that are done are kept."""
     config = pooling_config(context, "cls")
-    rows = context.size(tiny=16, quick=160, standard=1500, full=None)
+    rows = context.size(tiny=16, quick=96, standard=1500, full=None)
     settings = TuneSettings(
-        trials=context.size(tiny=2, quick=4, standard=8, full=20) or 20,
+        trials=context.size(tiny=2, quick=3, standard=8, full=20) or 20,
         train_rows=rows or len(context.dataset(file_of(context, "train")).scored_pairs()),
-        dev_rows=context.size(tiny=12, quick=100, standard=500, full=None),
+        dev_rows=context.size(tiny=12, quick=60, standard=500, full=None),
         epochs=(1, config.epochs),
     )
     run_context = RunContext(lambda model: Encoder.load(model, threads=context.threads), context.data_dir)
