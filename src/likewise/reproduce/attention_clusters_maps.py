@@ -49,9 +49,13 @@ def folder_of(context: Context, latent: int = 2) -> Path:
     return context.work / f"attention-{context.budget}-{context.language}-{latent}"
 
 
-@cache
 def maps_study(context: Context, latent: int = 2) -> AttentionStudy:
     """Maps of the fine-tuned model, their points of ``latent`` numbers, and the clusters with tests and controls."""
+    return _maps_study(context, latent)
+
+
+@cache  # behind the default, which would be another key
+def _maps_study(context: Context, latent: int) -> AttentionStudy:
     pairs = fixed_sample(list(context.dataset(file_of(context, "test")).scored_pairs()), _pairs(context), 0)
     folder = folder_of(context, latent)
     grammar, settings = english(context), settings_of(context, latent)
