@@ -290,8 +290,10 @@ def beyond(observed: float, null: NDArray[np.float64]) -> Interval:
 def variable_table(context: Context) -> Finding:
     """Table 5: Kruskal-Wallis and Mann-Whitney for similarity, length and structure."""
     study = maps_study(context)
-    verdicts = [_similarity(study), _length(study)]
-    if "structure" in study.variables.names:
+    verdicts, notes = [_similarity(study), _length(study)], [about(context)]
+    if study.variables.structure is None:
+        notes.append("Without an English grammar the structure of the pairs is unknown.")
+    else:
         every = range(1, study.depth + 1)
         effect, control = (
             contrast(study, "structure", labels_of(study, every)),
@@ -300,7 +302,7 @@ def variable_table(context: Context) -> Finding:
         claim = "The clusters differ in grammatical structure."
         verdicts.append(above(claim, "eta² of structure, mean over all layers", effect, control=control))
     tables = {name: study.tables()[name] for name in ("tests", "controls")}
-    return Finding(tables, {"effects": study.figures()["effects"]}, tuple(verdicts), (about(context),))
+    return Finding(tables, {"effects": study.figures()["effects"]}, tuple(verdicts), tuple(notes))
 
 
 def _similarity(study: AttentionStudy) -> Verdict:
