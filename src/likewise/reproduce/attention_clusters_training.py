@@ -61,7 +61,7 @@ def pooling_config(context: Context, pooling: str, seed: int = 1) -> TrainConfig
 @cache
 def trained(context: Context, config: TrainConfig, rows: int | None) -> FinishedRun:
     """A finished run on ``rows`` random train pairs, None for all; an interrupted run continues."""
-    [read], overlaps = read_tasks(config.tasks, context.data_dir)
+    [read], _ = read_tasks(config.tasks, context.data_dir)
     sizes = {
         "train": rows,
         "dev": context.size(tiny=12, quick=100, standard=500, full=None),
@@ -75,7 +75,8 @@ def trained(context: Context, config: TrainConfig, rows: int | None) -> Finished
         config = replace(config, out=str(folder))
         train_tasks(deepcopy(context.encoder), [task], config, resume=True, progress=context.progress)
     test = evaluate(load_run(folder, threads=context.threads), task, task.test, context.progress)
-    return FinishedRun(folder, test, len(task.train), sum(one.dropped for one in overlaps))
+    every = len(context.dataset(file_of(context, "train")).scored_pairs())
+    return FinishedRun(folder, test, len(task.train), every - len(read.train))
 
 
 def evaluated_rows(context: Context) -> int | None:
