@@ -5,14 +5,25 @@ Its figures are numbered here in the order of their subjects; the sources at han
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from likewise.reproduce import attention_clusters_figures as figures
 from likewise.reproduce import attention_clusters_maps as maps
 from likewise.reproduce import attention_clusters_training as training
 from likewise.reproduce import attention_clusters_words as words
-from likewise.reproduce.study import Item, Study
+from likewise.reproduce.study import BUDGETS, Item, Study
 
 FILES = ("stsb/train", "stsb/dev", "stsb/test")
 ENGLISH = ("en",)
+COSTS = {
+    "table-1": (0.04, 0.24, 5, 36),
+    "table-3": (0.03, 0.18, 8.4, 13),
+    "autoencoder": (0.08, 0.18, 4, 4),
+    "dimensions": (0.1, 0.11, 8, 12),
+    "homonyms": (0.007, 0.015, 0.05, 0.05),
+    "synonyms": (0.002, 0.003, 0.02, 0.02),
+}  # million tokens by budget; items that only read what others computed take no time
+NO_COST = (0.001,) * len(BUDGETS)
 ITEMS = (
     Item(
         "table-1", "A search with Optuna finds better hyperparameters.", training.search_table, FILES,
@@ -55,4 +66,8 @@ ITEMS = (
          original="future work"),
 )  # fmt: skip
 
-STUDY = Study("attention-clusters", "Clusters of attention maps of BERT on STS-B", ITEMS)
+STUDY = Study(
+    "attention-clusters",
+    "Clusters of attention maps of BERT on STS-B",
+    tuple(replace(one, cost=dict(zip(BUDGETS, COSTS.get(one.name, NO_COST), strict=True))) for one in ITEMS),
+)

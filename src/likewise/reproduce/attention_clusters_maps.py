@@ -34,6 +34,7 @@ Labels = NDArray[np.int64]
 SIMILAR = Highlight("similarity", ((0, 0), (5, 5)), (6, 8, 9, 10))  # layers in which the study finds similarity
 GROUPS = 20  # of the jackknife
 REJECTED = ("dbscan", "spectral")  # algorithms that the study rejects
+EPOCHS = AutoencoderSettings().epochs
 LEAST = 3  # pairs of a group by length alone
 FEW = ClusterSettings(
     most=8, distances=("euclidean",), linkages=("ward", "average"), covariances=("full",), min_samples=(5,)
@@ -69,7 +70,7 @@ def _pairs(context: Context) -> int | None:
 def settings_of(context: Context, latent: int) -> AttentionSettings:
     """The settings of a study by budget."""
     is_small = context.budget in ("tiny", "quick")
-    hidden, epochs = context.size(tiny=8, quick=32) or 32, context.size(tiny=1, quick=3, standard=10) or 10
+    hidden, epochs = context.size(tiny=8, quick=32) or 32, context.size(tiny=1, quick=3, standard=EPOCHS) or EPOCHS
     rate = 4e-3 if is_small else 1e-3  # few steps must be large
     return AttentionSettings(
         compare=(),
@@ -99,7 +100,8 @@ def about(context: Context) -> str:
     train, test, rows = file_of(context, "train"), file_of(context, "test"), fine_tuned(context).rows
     return (
         f"Attention of {context.short} after fine-tuning on {rows} pairs of {train} (CLS, a pair as one sequence), on"
-        f" {len(maps_study(context).pairs)} pairs of {test}."
+        f" {len(maps_study(context).pairs)} pairs of {test}. The autoencoder was trained for at most"
+        f" {settings_of(context, 2).autoencoder.epochs} epochs."
     )
 
 
@@ -197,11 +199,11 @@ def autoencoder_item(context: Context) -> Finding:
 
 
 def once_learned(verdict: Verdict, study: AttentionStudy) -> Verdict:
-    """A verdict on what an autoencoder keeps; an unfinished training can confirm it and cannot refute it."""
-    done, most = study.curve, study.settings.autoencoder.epochs
-    if verdict.verdict == HOLDS or done is None or done.best + 1 < most:
+    """A verdict on what an autoencoder keeps; a short training can confirm it and cannot refute it."""
+    epochs = study.settings.autoencoder.epochs
+    if verdict.verdict == HOLDS or epochs >= EPOCHS:
         return verdict
-    return not_comparable(verdict.claim, f"the held-out loss still fell in the last of {most} epochs; raise --budget")
+    return not_comparable(verdict.claim, f"{epochs} epochs are too few to refute it; use --budget standard")
 
 
 def losses(context: Context, latent: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
