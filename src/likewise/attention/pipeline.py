@@ -29,7 +29,15 @@ from likewise.attention.groups import (
     structures_of,
 )
 from likewise.attention.maps import MAP_TOKENS, AttentionMaps, Maps, RandomMaps, trivial_loss, write_maps
-from likewise.attention.reduction import Reduction, TrainingCurve, plane_view, reduced, require_reducers
+from likewise.attention.reduction import (
+    Reduction,
+    TrainedAutoencoder,
+    TrainingCurve,
+    plane_view,
+    reduced,
+    require_reducers,
+    train_autoencoder,
+)
 from likewise.attention.settings import FEWEST_PAIRS, MOST_PAIRS, AttentionSettings
 from likewise.attention.study import AttentionStudy
 from likewise.data import Dataset, ScoredPair
@@ -42,6 +50,7 @@ from likewise.storage import DAMAGED, atomic_write, content_key, only_writer
 log = logging.getLogger("likewise")
 T = TypeVar("T")
 GAUSSIAN_DRAWS = 20
+STAGES, CHECKPOINT = "stages", "autoencoder.pt"
 FORMAT = 2  # raised when stages of an older version cannot be read or would be different now
 DEFAULTS = AttentionSettings()
 
@@ -92,8 +101,16 @@ def attention_study(
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder / ".lock", folder):
         key = key_of([(text.ids, text.types, text.sides) for _, text in kept])
-        stages, some = Stages(folder / "stages"), tuple(pair for pair, _ in kept)
+        stages, some = Stages(folder / STAGES), tuple(pair for pair, _ in kept)
         return _Pipeline(encoder, some, key, stages, settings, progress).study(grammar, metadata)
+
+
+def trained_stages(encoder: Encoder, study: AttentionStudy, folder: Path) -> tuple[AttentionMaps, TrainedAutoencoder]:
+    """The maps and the trained autoencoder that a finished study by ``lstm`` left in its folder."""
+    stages, settings = folder / STAGES, study.settings
+    texts = [(pair.left, pair.right) for pair in study.pairs]
+    maps = write_maps(encoder, texts, stages / "maps", settings.prompt)
+    return maps, train_autoencoder(maps, settings.autoencoder, settings.seed, stages / "lstm" / CHECKPOINT)
 
 
 def _require_feasible(settings: AttentionSettings, layers: int, count: int) -> None:
@@ -183,7 +200,7 @@ class _Pipeline:
 
         def make() -> dict[str, Any]:
             path = self.stages.path(f"{prefix}{reducer}", key_of(maps_key, reducer, learnt, seed))
-            found = reduced(maps, reducer, settings, seed, path / "autoencoder.pt", self.progress)
+            found = reduced(maps, reducer, settings, seed, path / CHECKPOINT, self.progress)
             curve = ((), ()) if found.curve is None else (found.curve.train, found.curve.held_out)
             return {"points": found.points, "loss": [] if found.loss is None else [found.loss], "curve": curve}
 

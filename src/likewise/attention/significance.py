@@ -69,7 +69,22 @@ def cluster_test(values: ArrayLike, labels: ArrayLike, alpha: float = ALPHA) -> 
     h, p = _kruskal(list(groups.values()))
     pairs = _pair_tests(groups)
     significant = float(np.mean([pair.holm < alpha for pair in pairs])) if pairs else np.nan
-    return ClusterTest(n, k, h, p, h / max(n - 1, 1), (h - k + 1) / (n - k) if n > k else np.nan, significant, pairs)
+    return ClusterTest(n, k, h, p, h / max(n - 1, 1), _eta2(h, n, k), significant, pairs)
+
+
+def eta_squared(values: ArrayLike, labels: ArrayLike) -> float:
+    """The eta squared of ``cluster_test`` alone: how much clusters (n,) differ in values (n,); 0 by chance.
+
+    >>> round(eta_squared([1, 2, 3, 7, 8, 9, 5], [0, 0, 0, 1, 1, 1, -1]), 3)
+    0.714
+    """
+    kept, numbers, marks = _tested(values, labels)
+    groups = [numbers[kept & (marks == cluster)] for cluster in np.unique(marks[kept])]
+    return _eta2(_kruskal(groups)[0], int(kept.sum()), len(groups))
+
+
+def _eta2(h: float, n: int, k: int) -> float:
+    return (h - k + 1) / (n - k) if n > k else np.nan
 
 
 def holm(p: ArrayLike) -> Array:

@@ -30,9 +30,12 @@ class Finding:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Context:
-    """What an item may use: the model, the data, the budget, and a folder for what it computes on the way."""
+    """What an item may use: the model, the data, the budget, and a folder for what it computes on the way.
+
+    Equal to itself alone, so that items can cache what they share by context.
+    """
 
     study: str
     model: str
