@@ -52,25 +52,30 @@ def areas(
     """The same for all pairs, window by window."""
     settings = {"model": encoder.hash, "pairs": [[pair.left, pair.right] for pair in pairs], "methods": names}
     key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()
-    lines = [json.loads(line) for line in out.read_text().splitlines()] if out is not None and out.exists() else []
-    done = [line["found"] for line in lines if line["run"] == key]
-    finished = sum(len(found["in place"][names[0]]) for found, _ in done)
-    for start in range(finished, len(pairs), WINDOW):
+    done = {} if out is None or not out.exists() else _finished(out, key)
+    known = {start + index for start, (found, _) in done.items() for index in range(len(found["in place"][names[0]]))}
+    for start in range(0, len(pairs), WINDOW):
+        if start in known:
+            continue
         begin = time.monotonic()
-        done.append(window_areas(encoder, pairs[start : start + WINDOW], names))
+        done[start] = window_areas(encoder, pairs[start : start + WINDOW], names)
         if out is not None:
             with out.open("a") as stream:
-                stream.write(json.dumps({"run": key, "found": done[-1]}) + "\n")
-        print(
-            f"{min(start + WINDOW, len(pairs))} of {len(pairs)} pairs, {time.monotonic() - begin:.0f} s",
-            file=sys.stderr,
-            flush=True,
-        )
+                stream.write(json.dumps({"run": key, "start": start, "found": done[start]}) + "\n")
+        seconds = time.monotonic() - begin
+        print(f"pairs {start + 1} to {start + WINDOW} of {len(pairs)}, {seconds:.0f} s", file=sys.stderr, flush=True)
+    windows = [done[start] for start in sorted(done)]
     joined = {
-        measure: {name: np.concatenate([found[measure][name] for found, _ in done]) for name in names}
+        measure: {name: np.concatenate([found[measure][name] for found, _ in windows]) for name in names}
         for measure in (*RANKED, *PAIRED)
     }
-    return joined, {name: sum(seconds[name] for _, seconds in done) for name in names}
+    return joined, {name: sum(seconds[name] for _, seconds in windows) for name in names}
+
+
+def _finished(out: Path, key: str) -> dict[int, tuple[Areas, dict[str, float]]]:
+    """The windows of the same run that are in the file, by their first pair."""
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    return {line["start"]: line["found"] for line in lines if line["run"] == key}
 
 
 def show(found: dict[str, dict[str, np.ndarray]], seconds: dict[str, float]) -> bool:
