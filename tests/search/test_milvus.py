@@ -20,7 +20,8 @@ pytest.importorskip("milvus_lite")
 from likewise.errors import DataError, MissingExtra, UsageError
 from likewise.search.engines import Vectors
 from likewise.search.stores import StoredRows, open_store
-from likewise.search.stores.address import Address, has_scheme
+from likewise.search.stores.address import Address
+from likewise.search.stores.folder import has_scheme
 from likewise.search.stores.milvus import MilvusConnection, MilvusStore
 from likewise.search.stores.server_rows import BATCH_ROWS, batches, id_of, key_of
 

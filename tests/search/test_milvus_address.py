@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from likewise.errors import DataError, UsageError
-from likewise.search.stores.address import POINTER, address_of, write_pointer
-from likewise.search.stores.folder import MANIFEST
+from likewise.search.stores.address import write_pointer
+from likewise.search.stores.folder import MANIFEST, POINTER, address_of
 
 SERVER = "milvus://localhost:19530/news"
 

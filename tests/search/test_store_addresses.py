@@ -16,8 +16,17 @@ from hypothesis import strategies as st
 
 from likewise.errors import DataError, LikewiseError, UsageError
 from likewise.search.stores import StoredRows, open_store
-from likewise.search.stores.address import FORMS, POINTER, Address, address_of, has_scheme
-from likewise.search.stores.folder import MANIFEST, FolderStore, IndexManifest, building
+from likewise.search.stores.address import Address
+from likewise.search.stores.folder import (
+    FORMS,
+    MANIFEST,
+    POINTER,
+    FolderStore,
+    IndexManifest,
+    address_of,
+    building,
+    has_scheme,
+)
 
 PARTS = st.sampled_from([
     "milvus", "qdrant", "postgresql", ":", "/", "//", "://", "host", "127.0.0.1", "[::1]", "[", "]", ",", "@", "#", "?",

@@ -138,6 +138,7 @@ def test_a_server_that_is_away(
         assert time.monotonic() - start < 60
     finally:
         running.server.start()
+    monkeypatch.undo()
     check_twin(store, rows_of(50))
     store.close()
     assert "Traceback" not in "".join(capfd.readouterr())
@@ -164,6 +165,8 @@ def test_a_server_that_hangs(running: RunningServer, target: ServerTarget, monke
     finally:
         running.server.resume()
     monkeypatch.undo()
+    if running.kind == "milvus":  # its parts give up their sessions while they are halted
+        restart(running)
     with target.open() as again:
         check_twin(again, rows)
     store.close()

@@ -40,7 +40,7 @@ def calibrate(
     """
     from likewise.data import read_queries
     from likewise.search.calibration import TARGETS, CalibrationSettings
-    from likewise.search.stores.address import address_of
+    from likewise.search.stores.folder import address_of
 
     wanted = {"precision": precision, "recall": recall, "probability": probability}
     given = tuple((kind, value) for kind, values in wanted.items() for value in values or ())

@@ -126,7 +126,7 @@ def compare_models(
     """
     from likewise.search.comparison_result import ComparisonSettings
     from likewise.search.comparison_source import ComparisonSource, compare_sources
-    from likewise.search.stores.address import address_of
+    from likewise.search.stores.folder import address_of
 
     if (index is None) == (corpus is None):
         raise UsageError("give the texts once: --index FOLDER, or --corpus FILE")

@@ -115,7 +115,7 @@ def search(
     from likewise.search.calibration_store import Least
     from likewise.search.documents import Selection
     from likewise.search.hits import check_search
-    from likewise.search.stores.address import address_of
+    from likewise.search.stores.folder import address_of
 
     selection = Selection.of(where_filter, aggregate)
     explained = explain or (html is not None and ranker != "random")
@@ -269,7 +269,7 @@ class SearchSource:
     @property
     def is_index(self) -> bool:
         """Whether it is an index, and not a file of texts."""
-        from likewise.search.stores.address import has_scheme
+        from likewise.search.stores.folder import has_scheme
 
         return has_scheme(self.where) or Path(self.where).is_dir()
 
@@ -347,7 +347,7 @@ def index(
     The same command again continues where it stopped. A folder never holds half an index: readers see the old one
     until the new one is whole.
     """
-    from likewise.search.stores.address import address_of, check_pointer, has_scheme
+    from likewise.search.stores.folder import address_of, check_pointer, has_scheme
 
     _check_modes(
         file, out, store, {"--add": add, "--replace": replaces, "--delete": bool(delete), "--prefix": bool(prefix)}

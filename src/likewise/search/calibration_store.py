@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from likewise.errors import DataError, UsageError
 from likewise.search.calibration import Calibration, CalibrationSettings, calibrate
 from likewise.search.hits import Hits, ScoreMeaning
-from likewise.search.stores.address import has_scheme
-from likewise.search.stores.folder import CALIBRATION
+from likewise.search.stores.folder import CALIBRATION, has_scheme
 from likewise.storage import content_key, user_cache
 
 if TYPE_CHECKING:

@@ -43,8 +43,7 @@ from likewise.search.passages import PassageCutter, PassageSettings
 from likewise.search.ranker import Blocks, Corpus, Scores, block_rows
 from likewise.search.searcher import Searcher, encoder_ledgers
 from likewise.search.stores import Store, StoredRows, Writer, open_store, server_store
-from likewise.search.stores.address import has_scheme
-from likewise.search.stores.folder import FolderStore, IndexManifest, building
+from likewise.search.stores.folder import FolderStore, IndexManifest, building, has_scheme
 from likewise.search.stores.segments import MemoryStore
 from likewise.search.stores.store import KnownRows, closed_on_error
 

@@ -20,8 +20,7 @@ from likewise.errors import DamagedIndex, DataError, UsageError
 from likewise.progress import Progress, tracked
 from likewise.search.documents import hash_of
 from likewise.search.index import Index, IndexSettings
-from likewise.search.stores.address import has_scheme
-from likewise.search.stores.folder import FORMAT, MANIFEST, IndexManifest
+from likewise.search.stores.folder import FORMAT, MANIFEST, IndexManifest, has_scheme
 from likewise.storage import file_hash, prune_folders, user_cache
 
 log = logging.getLogger("likewise")

@@ -16,7 +16,7 @@ from likewise.search.calibration_store import changed_setting, stored_calibratio
 from likewise.search.index import USUAL
 from likewise.search.indexed_files import cached_index
 from likewise.search.stores import open_store
-from likewise.search.stores.address import address_of, has_scheme
+from likewise.search.stores.folder import address_of, has_scheme
 
 
 def calibration_for(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from likewise.search.stores.address import Address, address_of, has_scheme
-from likewise.search.stores.folder import FolderStore
+from likewise.search.stores.address import Address
+from likewise.search.stores.folder import FolderStore, address_of, has_scheme
 from likewise.search.stores.server_store import ServerStore
 from likewise.search.stores.store import Searched, Store, StoredRows, Writer
 

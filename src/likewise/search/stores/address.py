@@ -1,4 +1,4 @@
-"""Addresses of stores: folders, folders that point to a store elsewhere, and servers; none holds a password."""
+"""Addresses of stores on servers and in Milvus Lite databases; none holds a user or a password."""
 
 from __future__ import annotations
 
@@ -8,17 +8,11 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from likewise.errors import DataError, UsageError
-from likewise.search.stores.folder import MANIFEST, UNFINISHED
+from likewise.errors import UsageError
+from likewise.search.stores.folder import FORMS, POINTER, check_pointer
 from likewise.storage import write_text
 
-POINTER = "store.json"  # The file of a folder that only says where its index is
 DEFAULT_COLLECTION = "likewise"  # Of a Milvus Lite database
-FORMS = {
-    "milvus": "milvus://HOST:PORT/COLLECTION or milvus:FILE.db",
-    "qdrant": "qdrant://HOST:PORT/COLLECTION or qdrant://HOST:PORT,HOST:PORT/COLLECTION",
-    "postgresql": "postgresql://HOST:PORT/DATABASE/TABLE",
-}
 SERVERS = {"milvus": "Milvus", "qdrant": "Qdrant", "postgresql": "PostgreSQL"}
 SECRETS = {"milvus": "MILVUS_TOKEN", "qdrant": "QDRANT_API_KEY", "postgresql": "PGUSER and PGPASSWORD"}
 """The environment variables that let a user in."""
@@ -75,35 +69,6 @@ class Address:
     def absolute(self) -> str:
         """The same address as it can be read from any folder."""
         return self.written if self.file is None else f"{self.kind}:{self.file}#{self.collection}"
-
-
-def has_scheme(address: str) -> bool:
-    """Whether a text is the address of a store, and not a path."""
-    return address.partition(":")[0] in FORMS and ":" in address
-
-
-def address_of(folder: str | Path | None, store: str | None = None) -> str:
-    """The address of an index: a store that is given or named in the folder's pointer, or the folder itself."""
-    if store is not None:
-        if not has_scheme(store):
-            raise UsageError(f"unknown store {store!r}; give {' or '.join(FORMS.values())}")
-        return store
-    path = Path(str(folder)) / POINTER
-    if folder is None or has_scheme(str(folder)) or not path.is_file():
-        return str(folder)
-    try:
-        store = json.loads(path.read_text(encoding="utf-8"))["store"]
-        if isinstance(store, str) and has_scheme(store):
-            return store
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
-    raise DataError(f"{path} is damaged; give the store itself, or point to it again with likewise index --store")
-
-
-def check_pointer(folder: Path) -> None:
-    """Rejects a pointer in a folder that is an index itself."""
-    if (folder / MANIFEST).exists() or (folder / UNFINISHED).exists():
-        raise UsageError(f"{folder} already holds an index of its own; give another --out")
 
 
 def write_pointer(folder: Path, store: str) -> None:

@@ -32,6 +32,13 @@ from likewise.storage import only_writer, sync, write_text
 Labels = NDArray[np.uint64]
 FORMAT = 1
 MANIFEST, UNFINISHED, LOCK, CALIBRATION = "index.json", "building.json", ".lock", "calibration.json"
+POINTER = "store.json"  # The file of a folder that only says in which other store its index is
+FORMS = {
+    "milvus": "milvus://HOST:PORT/COLLECTION or milvus:FILE.db",
+    "qdrant": "qdrant://HOST:PORT/COLLECTION or qdrant://HOST:PORT,HOST:PORT/COLLECTION",
+    "postgresql": "postgresql://HOST:PORT/DATABASE/TABLE",
+}
+"""The forms of other stores' addresses, by scheme."""
 STALE_SHARE = 0.2  # An engine with more deleted rows than this share is built anew
 OPENING_TRIES = 5  # A writer may remove old files after a manifest is read and before its files are opened
 LARGEST_SEGMENT = 65536
@@ -421,3 +428,32 @@ def _draft(folder: Path) -> IndexManifest | None:
         return found
     except (DataError, FileNotFoundError):
         return None
+
+
+def has_scheme(address: str) -> bool:
+    """Whether a text is the address of a store, and not a path."""
+    return address.partition(":")[0] in FORMS and ":" in address
+
+
+def address_of(folder: str | Path | None, store: str | None = None) -> str:
+    """The address of an index: a store that is given or named in the folder's pointer, or the folder itself."""
+    if store is not None:
+        if not has_scheme(store):
+            raise UsageError(f"unknown store {store!r}; give {' or '.join(FORMS.values())}")
+        return store
+    path = Path(str(folder)) / POINTER
+    if folder is None or has_scheme(str(folder)) or not path.is_file():
+        return str(folder)
+    try:
+        store = json.loads(path.read_text(encoding="utf-8"))["store"]
+        if isinstance(store, str) and has_scheme(store):
+            return store
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise DataError(f"{path} is damaged; give the store itself, or point to it again with likewise index --store")
+
+
+def check_pointer(folder: Path) -> None:
+    """Rejects a pointer in a folder that is an index itself."""
+    if (folder / MANIFEST).exists() or (folder / UNFINISHED).exists():
+        raise UsageError(f"{folder} already holds an index of its own; give another --out")

@@ -47,6 +47,7 @@ INDEX = {
     "lite": {"index_type": "FLAT", "params": {}},
 }
 OLDEST = (2, 3)  # The first server with JSON fields, properties of collections and aliases as they are used here
+STARTING = (101, 503)  # Error codes: the collection is not loaded, or one of its channels is not available
 NOT_FOUND = (100, 1600)  # Error codes: no such collection, no such alias
 
 # Milvus Lite runs one server per database in this process; the last user stops it.
@@ -292,10 +293,8 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 def _is_away(error: Exception) -> bool:
-    """Whether the server may be back soon."""
-    from grpc import RpcError, StatusCode
-
-    return isinstance(error, RpcError) and getattr(error, "code", lambda: None)() is StatusCode.UNAVAILABLE
+    """Whether the server may be back soon: it starts, or loads its collections again; pymilvus waits for the rest."""
+    return getattr(error, "code", 0) in STARTING or "service not ready" in str(error)
 
 
 def _message(error: Exception) -> str:
