@@ -25,7 +25,7 @@ from likewise.reproduce.multitask_bert_table import (
     SCORE,
     difference,
     example_losses,
-    judged,
+    if_learned,
     part_pairs,
     pooling_pairs,
     published_difference,
@@ -161,11 +161,11 @@ def test_losses_of_examples_are_a_plain_loop_s(kind: str) -> None:
 def test_a_run_that_has_learned_nothing_decides_nothing() -> None:
     holds = above("more", "effect", Interval(0.2, 0.1, 0.3))
     report = made_report()
-    assert judged(holds, [report], COLUMNS.values()).verdict == HOLDS
+    assert if_learned(holds, [report], COLUMNS.values()).verdict == HOLDS
     flat = replace(report.dev["sentiment"], scores=np.full((60, 5), 0.2))
-    unclear = judged(holds, [replace(report, dev=report.dev | {"sentiment": flat})], COLUMNS.values())
+    unclear = if_learned(holds, [replace(report, dev=report.dev | {"sentiment": flat})], COLUMNS.values())
     assert unclear.verdict == UNCLEAR and "sentiment not yet better" in unclear.effect
-    assert judged(holds, [replace(report, dev=report.dev | {"sentiment": flat})], ["similarity"]) == holds
+    assert if_learned(holds, [replace(report, dev=report.dev | {"sentiment": flat})], ["similarity"]) == holds
 
 
 def test_rates_of_false_positives_and_negatives() -> None:

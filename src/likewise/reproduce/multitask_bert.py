@@ -18,7 +18,7 @@ from likewise.reproduce.multitask_bert_runs import (
     size_note,
     trained,
 )
-from likewise.reproduce.multitask_bert_table import STS_PARTS, STSB, ablations, example_losses, judged, table
+from likewise.reproduce.multitask_bert_table import STS_PARTS, STSB, ablations, example_losses, if_learned, table
 from likewise.reproduce.published import side_by_side
 from likewise.reproduce.study import Context, Finding, Item, Study
 from likewise.reproduce.verdicts import Control, above, below, not_comparable
@@ -89,7 +89,7 @@ def confusion_matrices(context: Context) -> Finding:
     notes = [KIND_NOTES["sentiment"], KIND_NOTES["paraphrase"]]
     figures = _figures(report, lambda name: name.startswith("confusion"), notes)
     words = [f"{name}: {report.dev[name].summary}" for name in ("sentiment", "paraphrase")]
-    verdicts = (judged(verdict, [report], ["paraphrase"]),)
+    verdicts = (if_learned(verdict, [report], ["paraphrase"]),)
     return Finding({"rates": rates}, figures, verdicts, (*words, size_note(context)))
 
 
@@ -124,7 +124,7 @@ def scatter(context: Context) -> Finding:
         control=Control("the same predictions without their bias", mapped["largest"], mapped["largest"].high < 0),
     )  # fmt: skip
     figures = _figures(report, lambda name: name.startswith("scatter"), [KIND_NOTES["similarity"]])
-    verdicts = (judged(verdict, [report], ["similarity"]),)
+    verdicts = (if_learned(verdict, [report], ["similarity"]),)
     return Finding({"line": found}, figures, verdicts, (result.summary, size_note(context)))
 
 
@@ -161,7 +161,7 @@ def examples(context: Context) -> Finding:
         control = Control("errors of a constant prediction", constant, constant.low > 0 and constant.high >= stable.low)
         claim = f"The analysed errors of {name} belong to the examples, not to the run."
         words = f"Spearman of the errors of two seeds, {name}, {amount(context)}"
-        verdicts.append(judged(above(claim, words, stable, control=control, seeds=2), [report], [name]))
+        verdicts.append(if_learned(above(claim, words, stable, control=control, seeds=2), [report], [name]))
     why = "the study's own examples are not in the sources at hand, and rows of public data are shown by id alone"
     verdicts.append(not_comparable("The study's analysed examples are predicted as in the study.", why))
     return Finding(tables, {}, tuple(verdicts), (size_note(context),))

@@ -102,7 +102,8 @@ def size_note(context: Context) -> str:
     dev = "all of dev" if size.dev is None else f"at most {size.dev:,} dev examples of each task"
     return (
         f"{size.epochs} epoch{'s' if size.epochs > 1 else ''} of {size.samples:,} examples of each task, measured on"
-        f" {dev}; the study has 25 epochs of 4,096 and all of dev."
+        f" {dev}; the study has 25 epochs of 4,096 and all of dev. Stricter than the rule of verdicts: where rows are"
+        " not yet better than by a constant prediction, the verdict is too small to tell, whatever the interval."
     )
 
 

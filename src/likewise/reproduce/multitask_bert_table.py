@@ -132,7 +132,7 @@ def example_losses(result: EvalResult) -> tuple[Floats, Floats]:
     return -np.log(np.maximum(own, np.finfo(float).tiny)), -np.log(shares[classes])
 
 
-def judged(verdict: Verdict, runs: Sequence[TrainReport], tasks: Iterable[str]) -> Verdict:
+def if_learned(verdict: Verdict, runs: Sequence[TrainReport], tasks: Iterable[str]) -> Verdict:
     """The verdict, or too small to tell if the runs have not learned these tasks: no better than a constant."""
     lacking = [task for task in tasks if _gain([run.dev[task] for run in runs]).low <= 0]
     if not lacking:
@@ -189,7 +189,7 @@ def _sharing_verdicts(context: Context, reports: Reports) -> list[Verdict]:
         ),
     ]  # fmt: skip
     runs = [run for more, _ in part_pairs("SW") for run in reports[more]]
-    return [judged(one, runs, [task]) for one, task in zip(verdicts, ("similarity", "paraphrase"), strict=True)]
+    return [if_learned(one, runs, [task]) for one, task in zip(verdicts, ("similarity", "paraphrase"), strict=True)]
 
 
 def _score_verdict(context: Context, reports: Reports, claim: str, words: str, pairs: Pairs) -> Verdict:
@@ -197,7 +197,7 @@ def _score_verdict(context: Context, reports: Reports, claim: str, words: str, p
     effect = difference(reports, pairs, SCORE)
     control = seed_control(reports, SCORE, effect)
     verdict = above(claim, f"{words}, {amount(context)}", effect, control=control, seeds=context.seeds)
-    return judged(verdict, [run for more, _ in pairs for run in reports[more]], COLUMNS.values())
+    return if_learned(verdict, [run for more, _ in pairs for run in reports[more]], COLUMNS.values())
 
 
 def _score_verdicts(context: Context, reports: Reports) -> list[Verdict]:
@@ -224,7 +224,7 @@ def _linear_verdicts(context: Context, reports: Reports) -> list[Verdict]:
         f"score of linear heads, fine-tuned minus frozen, {amount(context)}", tuned,
         control=seed_control(reports, SCORE, tuned), seeds=context.seeds,
     )  # fmt: skip
-    return [judged(frozen, reports[BEST], COLUMNS.values()), linear]
+    return [if_learned(frozen, reports[BEST], COLUMNS.values()), linear]
 
 
 def _value_verdict(context: Context) -> Verdict:
