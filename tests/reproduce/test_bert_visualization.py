@@ -15,9 +15,9 @@ from likewise.reproduce import bert_visualization_layers, running
 from likewise.reproduce.bert_visualization import (
     STUDY,
     chance_share,
-    first_places,
+    first_locations,
     mean_share,
-    random_places,
+    random_locations,
     vectors_at,
 )
 from likewise.reproduce.bert_visualization_layers import (
@@ -94,9 +94,9 @@ def test_a_control_needs_the_side_and_half_of_the_size() -> None:
     assert not control_of("c", Interval(0.4, 0.3, 0.5), Interval(-0.4, -0.5, -0.3), is_above=False).shows_it
     grows = Claim("It grows.", "rise", rise)
     flat = ConfidenceBand(np.zeros(5), np.full(5, -0.01), np.full(5, 0.01))
-    assert grows.judged(BAND, flat, None).verdict == HOLDS
-    assert grows.judged(BAND, BAND, None).verdict == FAILS
-    assert "+0.160" in grows.judged(BAND, None, BAND).effect
+    assert grows.verdict(BAND, flat, None).verdict == HOLDS
+    assert grows.verdict(BAND, BAND, None).verdict == FAILS
+    assert "+0.160" in grows.verdict(BAND, None, BAND).effect
 
 
 def test_rows_at_equal_distances() -> None:
@@ -126,8 +126,8 @@ def test_fewer_random_words_share_more() -> None:
 
 def test_places_of_words() -> None:
     texts = ["Go, go!", "We do not go.", "A goat.", "..."]
-    assert first_places(texts, "go") == [("Go, go!", 0), ("We do not go.", 3)]
-    assert [text for text, _ in random_places(texts)] == texts[:3]
+    assert first_locations(texts, "go") == [("Go, go!", 0), ("We do not go.", 3)]
+    assert [text for text, _ in random_locations(texts)] == texts[:3]
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def test_vectors_of_a_word_are_those_of_the_geometry(folder: Path, shared_data: 
     found, texts = layers(context).words, list(corpus(context))
     for index, word in enumerate(NAMED["en"]):
         assert found.words[index] == word
-        vectors = vectors_at(context, first_places(texts, word))
+        vectors = vectors_at(context, first_locations(texts, word))
         assert vectors.shape[1] == found.contexts[index]
         assert mean_share(vectors).value == pytest.approx(float(found.variance[0, 1:, index].mean()), abs=1e-5)
 

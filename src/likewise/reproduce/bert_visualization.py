@@ -71,8 +71,8 @@ def baseline(context: Context) -> Finding:
         "The baseline grows without its three largest dimensions too.", "rise without these dimensions' shares", rise
     )
     verdicts = (
-        grows.judged(found.raw.baseline, random.raw.baseline, published),
-        rest.judged(without_largest(found), without_largest(random), None),
+        grows.verdict(found.raw.baseline, random.raw.baseline, published),
+        rest.verdict(without_largest(found), without_largest(random), None),
     )
     columns = {"baseline": found.raw.baseline, RANDOM: random.raw.baseline}
     columns |= {"without 3 dimensions": without_largest(found), "IsoScore": found.isoscore}
@@ -100,9 +100,9 @@ def self_similarity(context: Context) -> Finding:
                   "rise before the last layer, standardised", rise_before_last, is_above=False)  # fmt: skip
     standard = found.corrected["standardisation"].self_similarity
     verdicts = (
-        falls.judged(found.raw.self_similarity, random.raw.self_similarity, raw),
-        less.judged(found.raw.self_similarity_adjusted, random.raw.self_similarity_adjusted, adjusted),
-        clean.judged(standard, None, None),
+        falls.verdict(found.raw.self_similarity, random.raw.self_similarity, raw),
+        less.verdict(found.raw.self_similarity_adjusted, random.raw.self_similarity_adjusted, adjusted),
+        clean.verdict(standard, None, None),
     )
     columns = {
         "self-similarity": found.raw.self_similarity, "adjusted": found.raw.self_similarity_adjusted,
@@ -137,7 +137,7 @@ def intra_sentence(context: Context) -> Finding:
                   "rise before the last layer", rise_before_last, is_above=False)  # fmt: skip
     related = Claim("Words of a sentence are more similar than random words, in every layer.",
                     "intra-sentence similarity minus the baseline, lowest layer", lowest)  # fmt: skip
-    verdicts = (falls.judged(own, chance, published), related.judged(own, chance, published))
+    verdicts = (falls.verdict(own, chance, published), related.verdict(own, chance, published))
     columns = {"intra-sentence": found.raw.intra_similarity, "adjusted": own, RANDOM: random.raw.intra_similarity}
     columns |= {f"{RANDOM}, adjusted": chance}
     raw = {context.short: found.raw.intra_similarity, RANDOM: random.raw.intra_similarity}
@@ -211,8 +211,8 @@ def _word_verdicts(context: Context) -> list[Verdict]:
     """Whether "beverage" varies less than the other named words, raw and minus random words."""
     first, *others = NAMED[context.language]
     texts = list(corpus(context))
-    vectors = {word: vectors_at(context, first_places(texts, word)) for word in (first, *others)}
-    pool = vectors_at(context, random_places(spaced(texts, POOL)))
+    vectors = {word: vectors_at(context, first_locations(texts, word)) for word in (first, *others)}
+    pool = vectors_at(context, random_locations(spaced(texts, POOL)))
     shares = {word: mean_share(each) for word, each in vectors.items()}
     chances = {word: chance_share(pool, each.shape[1]) for word, each in vectors.items()}
     verdicts = []
@@ -231,10 +231,10 @@ def _word_verdicts(context: Context) -> list[Verdict]:
     return verdicts
 
 
-Place = tuple[str, int]  # a text, and which of its words
+Location = tuple[str, int]  # a text, and which of its words
 
 
-def first_places(texts: Sequence[str], word: str) -> list[Place]:
+def first_locations(texts: Sequence[str], word: str) -> list[Location]:
     """The first occurrence of a word in each text that has it."""
     found = []
     for text in texts:
@@ -243,20 +243,20 @@ def first_places(texts: Sequence[str], word: str) -> list[Place]:
     return found
 
 
-def random_places(texts: Sequence[str]) -> list[Place]:
+def random_locations(texts: Sequence[str]) -> list[Location]:
     """A random word of each text."""
     rng = np.random.default_rng(0)
     counts = [len(spans_of_words(text)) for text in texts]
     return [(text, int(rng.integers(count))) for text, count in zip(texts, counts, strict=True) if count]
 
 
-def vectors_at(context: Context, places: Sequence[Place]) -> Array:
+def vectors_at(context: Context, locations: Sequence[Location]) -> Array:
     """The vectors of words that the model does not cut off: (L + 1, n, D)."""
     found = []
-    for batch in context.encoder.state_batches([text for text, _ in places]):
+    for batch in context.encoder.state_batches([text for text, _ in locations]):
         groups = []
         for row, (index, tokens) in enumerate(zip(batch.indices, batch.tokens, strict=True)):
-            text, word = places[index]
+            text, word = locations[index]
             groups.append((row, tokens_of_spans(tokens, spans_of_words(text))[word]))
         found.append(averaged_tokens(batch.hidden, [group for group in groups if group[1]]))
     return torch.cat(found, dim=1).double().numpy()
@@ -304,12 +304,12 @@ def last_layer(context: Context) -> Finding:
         band, control = getattr(found.raw, name), getattr(random.raw, name)
         published = published_band(context.published.of(item).values(), column)
         claim = Claim(text, "last layer minus the one before", last_step, is_above)
-        verdicts.append(claim.judged(band, control, published))
+        verdicts.append(claim.verdict(band, control, published))
         row = item + (", adjusted" if name.endswith("adjusted") else "")
         cells |= {(row, "layer before the last"): band.intervals[-2], (row, "last layer"): band.intervals[-1]}
     clean = Claim("Self-similarity rises at the last layer where mean and scale of each dimension are removed, too.",
                   "last layer minus the one before, standardised", last_step)  # fmt: skip
-    verdicts.append(clean.judged(found.corrected["standardisation"].self_similarity, None, None))
+    verdicts.append(clean.verdict(found.corrected["standardisation"].self_similarity, None, None))
     for kind, space in found.corrected.items():
         band = space.self_similarity
         cells |= {(f"self-similarity, {kind}", "layer before the last"): band.intervals[-2]}

@@ -71,11 +71,11 @@ def study_model(study: Study) -> str:
 
 
 def reproduce(
-    plan: Plan, folder: Path, progress: Progress | None = None, say: Say = lambda _: None
+    chosen: Plan, folder: Path, progress: Progress | None = None, say: Say = lambda _: None
 ) -> Iterator[Record | NotRun]:
     """Run everything that has no run file in ``folder`` yet; ``say`` gets a line before each item."""
-    for study in plan.studies:
-        for context in plan.contexts(study, folder, progress):
+    for study in chosen.studies:
+        for context in chosen.contexts(study, folder, progress):
             rate = encoding_rate(context)
             say(f"{study.name} with {context.short}: {_total(study, context, rate)}")
             for item in study.items:

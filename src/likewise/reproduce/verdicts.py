@@ -65,7 +65,7 @@ def above(claim: str, effect: str, interval: Interval, alternative: float = 0.0,
     >>> above("CLS is worse", "mean - CLS", Interval(0.2, 0.1, 0.3)).verdict
     'holds'
     """
-    return _judged(Verdict(claim, UNCLEAR, effect, interval, alternative, **details), 1.0)
+    return _with_verdict(Verdict(claim, UNCLEAR, effect, interval, alternative, **details), 1.0)
 
 
 def below(claim: str, effect: str, interval: Interval, alternative: float = 0.0, **details: Any) -> Verdict:
@@ -74,7 +74,7 @@ def below(claim: str, effect: str, interval: Interval, alternative: float = 0.0,
     >>> below("CLS is worse", "CLS - mean", Interval(0.2, 0.1, 0.3)).verdict
     'does not hold'
     """
-    return _judged(Verdict(claim, UNCLEAR, effect, interval, alternative, **details), -1.0)
+    return _with_verdict(Verdict(claim, UNCLEAR, effect, interval, alternative, **details), -1.0)
 
 
 def not_comparable(claim: str, why: str) -> Verdict:
@@ -82,7 +82,7 @@ def not_comparable(claim: str, why: str) -> Verdict:
     return Verdict(claim, NOT_COMPARABLE, why)
 
 
-def _judged(asked: Verdict, sign: float) -> Verdict:
+def _with_verdict(asked: Verdict, sign: float) -> Verdict:
     assert asked.interval is not None and asked.alternative is not None
     low, high = sorted(sign * (end - asked.alternative) for end in (asked.interval.low, asked.interval.high))
     verdict = HOLDS if low > 0 else FAILS if high < 0 else UNCLEAR  # nan is neither
