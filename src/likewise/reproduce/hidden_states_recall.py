@@ -50,6 +50,10 @@ LEAK_NOTE = (
     " whatever the split; a comparison with BERT, which has not seen them, is not like for like."
 )
 NO_LEAK_NOTE = "Leak: the model was never fine-tuned, so it was not trained on such pairs."
+FAR_NOTE = (
+    "The study finds mean pooling far better: 0.700 against 0.217 at 10. The verdict is on better at all. Random"
+    " weights have a verdict of their own, since averaging alone may favour mean pooling."
+)
 DATA_NOTE = (
     "The study's 36,000 pairs are other ones. Those used here are extractive: every word of a query is in its text."
 )
@@ -149,7 +153,10 @@ def by_pooling(context: Context) -> Finding:
         verdicts.append(_unseen(context))
     rows["random ranking"] = compared(context, task, rankers=("random",)).results[0]
     return Finding(
-        {"recall": side_table(context, "pooling", rows, task)}, found.figures(), tuple(verdicts), notes(context, task)
+        {"recall": side_table(context, "pooling", rows, task)},
+        found.figures(),
+        tuple(verdicts),
+        (FAR_NOTE, *notes(context, task)),
     )
 
 
