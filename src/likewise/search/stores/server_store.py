@@ -21,7 +21,7 @@ from likewise.search.filters import Filter
 from likewise.search.hits import Hit
 from likewise.search.ranker import TIE
 from likewise.search.stores.address import Address
-from likewise.search.stores.connection import CollectionGone, Connection, Scored
+from likewise.search.stores.connection import Connection, Scored
 from likewise.search.stores.server_rows import (
     BATCH_BYTES,
     BATCH_ROWS,
@@ -154,12 +154,22 @@ class ServerStore(Store):
     def _read(self, call: Callable[[], Answer]) -> Answer:
         """What a call reads from the present collection; it is repeated if that is replaced meanwhile."""
         for _ in range(READING_TRIES):
-            self._follow()
             try:
-                return call()
-            except CollectionGone:
+                self._follow()
+                found = call()
+            except DataError:
+                if self._is_current:
+                    raise
                 continue
+            # A collection that is being removed may answer with nothing at all.
+            if self._is_current:
+                return found
         raise DataError(f"{self.address} was replaced several times while it was read; try again")
+
+    @property
+    def _is_current(self) -> bool:
+        """Whether the address's name still stands for the collection; an old one is removed only after that ended."""
+        return self._is_draft or self._connection.target() in (None, self._connection.collection)
 
     def _follow(self) -> None:
         """Turn to the collection that the address's name stands for now."""
@@ -228,10 +238,16 @@ class ServerStore(Store):
         """All rows, in order of their adding, about a thousand at a time."""
         self._follow()
         for rows in self._pages(["id", "text", "vector", *self._details]):
+            self._check_current()
             yield StoredRows(
                 [self._name(row["id"]) for row in rows], [row["text"] for row in rows], _stacked(rows),
                 [origin_of(row) for row in rows] if self.has_origins else None,
             )  # fmt: skip
+        self._check_current()
+
+    def _check_current(self) -> None:
+        if not self._is_current:
+            raise DataError(f"{self.address} was replaced while it was read; read it again")
 
     def reopened(self) -> ServerStore:
         """Itself: every call asks the server."""
