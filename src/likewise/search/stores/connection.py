@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from likewise.errors import DataError
 from likewise.search.engines import Vectors
 from likewise.search.filters import Filter
 from likewise.search.stores.address import Address
@@ -27,16 +26,12 @@ Scored = list[list[tuple[float, str]]]
 Answer = TypeVar("Answer")
 
 
-class CollectionGone(DataError):
-    """A collection that another writer has replaced or dropped."""
-
-
 class Connection(Protocol):
     """A connection to a server, and the collection that it works on.
 
     The address's name stands for a collection of another name (an alias, or a view), so that it can be switched. Every
-    method may be called again after a failure. A failure is a DataError of one line; the absence of the collection is
-    CollectionGone. A ``condition`` is what ``condition`` returned, None for all rows.
+    method may be called again after a failure, and a failure is a DataError of one line. A ``condition`` is what
+    ``condition`` returned, None for all rows.
     """
 
     where: Address

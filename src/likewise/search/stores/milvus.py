@@ -30,7 +30,6 @@ from likewise.search.stores.connection import (
     LINKS,
     PATIENCE_SECONDS,
     SEARCH_WIDTH,
-    CollectionGone,
     Scored,
     patiently,
 )  # fmt: skip
@@ -53,6 +52,10 @@ NOT_FOUND = (100, 1600)  # Error codes: no such collection, no such alias
 # Milvus Lite runs one server per database in this process; the last user stops it.
 _USERS: Counter[str] = Counter()
 _USERS_LOCK = Lock()
+
+
+class _NotFound(DataError):
+    """A collection or an alias that does not exist."""
 
 
 class MilvusConnection:
@@ -127,7 +130,7 @@ class MilvusConnection:
         try:
             return patiently(lambda: call(*given, **arguments), _is_away, PATIENCE_SECONDS)
         except _failures() as error:
-            kind = CollectionGone if getattr(error, "code", 0) in NOT_FOUND else DataError
+            kind = _NotFound if getattr(error, "code", 0) in NOT_FOUND else DataError
             flaw = f"Milvus failed at {method} on {self.where.written} ({_message(error)})"
             raise kind(f"{flaw}; check Milvus and try again") from error
 
@@ -136,7 +139,7 @@ class MilvusConnection:
         name = self.where.collection
         try:
             return str(self.ask("describe_alias", name)["collection_name"])
-        except CollectionGone:
+        except _NotFound:
             return name if self.exists(name) else None
 
     def point_to(self, name: str) -> None:

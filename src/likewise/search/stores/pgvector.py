@@ -23,7 +23,6 @@ from likewise.search.stores.connection import (
     LINKS,
     PATIENCE_SECONDS,
     SEARCH_WIDTH,
-    CollectionGone,
     Scored,
     patiently,
 )  # fmt: skip
@@ -112,8 +111,6 @@ class PostgresConnection:
         library, most = _psycopg(), CALL_SECONDS if seconds is None else seconds
         try:
             return patiently(lambda: self._transaction(statements, most), self._is_away, PATIENCE_SECONDS)
-        except library.errors.UndefinedTable as error:
-            raise CollectionGone(f"{self.where.written} was replaced or dropped; open it again") from error
         except library.Error as error:
             flaw = f"it took more than {most:.0f} seconds" if self._is_slow else _message(error)
             flaw = f"PostgreSQL failed on {self.where.written} ({flaw})"

@@ -21,7 +21,6 @@ from likewise.search.stores.connection import (
     LINKS,
     PATIENCE_SECONDS,
     SEARCH_WIDTH,
-    CollectionGone,
     Scored,
     patiently,
 )  # fmt: skip
@@ -72,9 +71,8 @@ class QdrantConnection:
         try:
             return self._answer(method, arguments, PATIENCE_SECONDS)
         except _failures() as error:
-            kind = CollectionGone if getattr(error, "status_code", 0) == 404 else DataError
             flaw = f"Qdrant failed at {method} on {self.where.written} ({_message(error)})"
-            raise kind(f"{flaw}; check Qdrant and run the same command again") from error
+            raise DataError(f"{flaw}; check Qdrant and run the same command again") from error
 
     def _answer(self, method: str, arguments: dict[str, Any], seconds: float) -> Any:
         """The answer of the present node or, while nodes are away, of the next one that answers."""

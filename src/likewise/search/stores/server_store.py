@@ -21,7 +21,7 @@ from likewise.search.filters import Filter
 from likewise.search.hits import Hit
 from likewise.search.ranker import TIE
 from likewise.search.stores.address import Address
-from likewise.search.stores.connection import CollectionGone, Connection, Scored
+from likewise.search.stores.connection import Connection, Scored
 from likewise.search.stores.server_rows import (
     BATCH_BYTES,
     BATCH_ROWS,
@@ -154,12 +154,22 @@ class ServerStore(Store):
     def _read(self, call: Callable[[], Answer]) -> Answer:
         """What a call reads from the present collection; it is repeated if that is replaced meanwhile."""
         for _ in range(READING_TRIES):
-            self._follow()
             try:
-                return call()
-            except CollectionGone:
+                self._follow()
+                found = call()
+            except DataError:
+                if self._is_current:
+                    raise
                 continue
+            # A collection that is being removed may answer with nothing at all.
+            if self._is_current:
+                return found
         raise DataError(f"{self.address} was replaced several times while it was read; try again")
+
+    @property
+    def _is_current(self) -> bool:
+        """Whether the address's name still stands for the collection; an old one is removed only after that ended."""
+        return self._is_draft or self._connection.target() in (None, self._connection.collection)
 
     def _follow(self) -> None:
         """Turn to the collection that the address's name stands for now."""
@@ -228,10 +238,16 @@ class ServerStore(Store):
         """All rows, in order of their adding, about a thousand at a time."""
         self._follow()
         for rows in self._pages(["id", "text", "vector", *self._details]):
+            self._check_current()
             yield StoredRows(
                 [self._name(row["id"]) for row in rows], [row["text"] for row in rows], _stacked(rows),
                 [origin_of(row) for row in rows] if self.has_origins else None,
             )  # fmt: skip
+        self._check_current()
+
+    def _check_current(self) -> None:
+        if not self._is_current:
+            raise DataError(f"{self.address} was replaced while it was read; read it again")
 
     def reopened(self) -> ServerStore:
         """Itself: every call asks the server."""
@@ -385,11 +401,6 @@ class ServerStore(Store):
         origin = origin_of(row)
         return Hit(self._name(row["id"]), row["text"], score, passage=origin.passage, metadata=origin.metadata)
 
-    def _key(self, hit: Hit) -> str:
-        if not self.has_origins:
-            return key_of(hit.id)
-        return passage_key(hit.id, 1 if hit.passage is None else hit.passage.number)
-
     def _measure(self) -> None:
         """Store the recall with the settings; it is measured anew after a tenth of the rows has changed."""
         if self._connection.exact_note:
@@ -398,18 +409,19 @@ class ServerStore(Store):
         if known and abs(rows - known["rows"]) * 10 <= known["rows"]:
             return
         numbers = np.unique(np.linspace(0, max(0, self._connection.end() - 1), SAMPLE).astype(int)).tolist()
-        if rows > 1 and (sample := self._connection.sample(numbers, ["id", "vector"])):
+        if rows > 1 and (sample := self._connection.sample(numbers, ["vector"])):
             measured = json.dumps({"recall": self._recall(sample), "rows": rows})
             self._connection.set_properties({RECALL: measured})
 
     def _recall(self, sample: list[Row], k: int = 10) -> float:
-        """The share of the k best rows that the server finds for stored rows, without the row itself."""
-        queries = _stacked(sample)
-        shares = []
-        for row, best, hits in zip(sample, self._scanned(queries, k + 1), self.nearest(queries, k + 1), strict=True):
-            others = [(score, key) for score, key in best if key != row["id"]][:k]
-            found = [hit.score for hit in hits if self._key(hit) != row["id"]][:k]
-            shares.append(sum(score >= _bar(others, k) for score in found) / len(others))
+        """The share of the k best rows that the server finds for sums of two stored rows."""
+        # Sums are near the rows, as queries are; a row itself is too easy to find.
+        vectors = _stacked(sample)
+        queries = vectors + vectors[np.random.default_rng(len(vectors)).permutation(len(vectors))]
+        shares = [
+            sum(hit.score >= _bar(best, k) for hit in hits) / min(k, len(best))
+            for best, hits in zip(self._scanned(queries, k), self.nearest(queries, k), strict=True)
+        ]
         return float(np.mean(shares))
 
 
