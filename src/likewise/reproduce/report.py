@@ -75,9 +75,19 @@ class Reproduction(Result):
             found["not_run"] = Table.of(["study", "item", "model", "why"], why, "Not run")
         return found
 
+    def _overview(self) -> dict[str, Table]:
+        """The same tables without what the items below say."""
+        rows = [
+            (one.study, one.item, short(one.model), each.claim, each.verdict)
+            for one in self.done
+            for each in one.verdicts
+        ]
+        header = ["study", "item", "model", "claim", "verdict"]
+        return self.tables() | {"verdicts": Table.of(header, rows, "Verdicts")}
+
     def fragments(self) -> list[str]:
         """The verdicts, then every study from top to bottom."""
-        parts = [table_section(name, table) for name, table in self.tables().items()]
+        parts = [table_section(name, table) for name, table in self._overview().items()]
         for study in self.studies:
             parts.append(f"<h1>{safe(study.title)}</h1>\n{paragraph(study.published.citation, note=True)}")
             for item in study.items:
