@@ -137,7 +137,7 @@ def pooling_table(context: Context) -> Finding:
 
 
 MEASURES = ("pearson", "spearman", "mse")
-NO_VALUES = "The sources at hand state the claim of {} and not its values."
+NO_VALUES = "No source at hand states the values of {}."
 
 
 def _cell(runs: Sequence[FinishedRun], measure: str) -> float | Interval:
