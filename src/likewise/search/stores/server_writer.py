@@ -22,6 +22,7 @@ from likewise.search.stores.server_rows import (
     checked_key,
     fields_of,
     id_of,
+    key_of,
     passage_key,
 )  # fmt: skip
 from likewise.search.stores.store import KnownRows, StoredRows
@@ -90,11 +91,17 @@ class ServerWriter(KnownRows):
 
     def delete(self, ids: Sequence[str]) -> None:
         """Delete rows; an unknown id raises DataError before any is deleted."""
-        found = {name: [row["id"] for row in self._store._passages(name, self._store._details)] for name in ids}
-        if unknown := [name for name, keys in found.items() if not keys]:
+        if not self._store.has_origins:
+            firsts = {key_of(name): name for name in ids}
+            counts = {row["id"]: 1 for row in self._store._rows(list(firsts), [])}
+        else:
+            firsts = {passage_key(name): name for name in ids}
+            counts = {key: row[PASSAGE].get("of", 1) for key, row in self._stored(list(firsts)).items()}
+        if unknown := [name for key, name in firsts.items() if key not in counts]:
             raise DataError(f"the id {unknown[0]!r} is not in the index, so nothing was deleted; check the ids")
         # From the last to the first: a killed change leaves a first row, which finds the others when it is repeated.
-        keys = [key for rows in found.values() for key in reversed(rows)]
+        others = [passage_key(firsts[key], number) for key, of in counts.items() for number in range(of, 1, -1)]
+        keys = [*others, *counts]
         for batch in batches([len(key) for key in keys]):
             self._connection.delete(keys[batch])
 
