@@ -94,9 +94,9 @@ def test_a_control_needs_the_side_and_half_of_the_size() -> None:
     assert not control_of("c", Interval(0.4, 0.3, 0.5), Interval(-0.4, -0.5, -0.3), is_above=False).shows_it
     grows = Claim("It grows.", "rise", rise)
     flat = ConfidenceBand(np.zeros(5), np.full(5, -0.01), np.full(5, 0.01))
-    assert grows.judged(BAND, flat, None).verdict == HOLDS
-    assert grows.judged(BAND, BAND, None).verdict == FAILS
-    assert "+0.160" in grows.judged(BAND, None, BAND).effect
+    assert grows.verdict(BAND, flat, None).verdict == HOLDS
+    assert grows.verdict(BAND, BAND, None).verdict == FAILS
+    assert "+0.160" in grows.verdict(BAND, None, BAND).effect
 
 
 def test_rows_at_equal_distances() -> None:

@@ -71,8 +71,8 @@ def baseline(context: Context) -> Finding:
         "The baseline grows without its three largest dimensions too.", "rise without these dimensions' shares", rise
     )
     verdicts = (
-        grows.judged(found.raw.baseline, random.raw.baseline, published),
-        rest.judged(without_largest(found), without_largest(random), None),
+        grows.verdict(found.raw.baseline, random.raw.baseline, published),
+        rest.verdict(without_largest(found), without_largest(random), None),
     )
     columns = {"baseline": found.raw.baseline, RANDOM: random.raw.baseline}
     columns |= {"without 3 dimensions": without_largest(found), "IsoScore": found.isoscore}
@@ -100,9 +100,9 @@ def self_similarity(context: Context) -> Finding:
                   "rise before the last layer, standardised", rise_before_last, is_above=False)  # fmt: skip
     standard = found.corrected["standardisation"].self_similarity
     verdicts = (
-        falls.judged(found.raw.self_similarity, random.raw.self_similarity, raw),
-        less.judged(found.raw.self_similarity_adjusted, random.raw.self_similarity_adjusted, adjusted),
-        clean.judged(standard, None, None),
+        falls.verdict(found.raw.self_similarity, random.raw.self_similarity, raw),
+        less.verdict(found.raw.self_similarity_adjusted, random.raw.self_similarity_adjusted, adjusted),
+        clean.verdict(standard, None, None),
     )
     columns = {
         "self-similarity": found.raw.self_similarity, "adjusted": found.raw.self_similarity_adjusted,
@@ -137,7 +137,7 @@ def intra_sentence(context: Context) -> Finding:
                   "rise before the last layer", rise_before_last, is_above=False)  # fmt: skip
     related = Claim("Words of a sentence are more similar than random words, in every layer.",
                     "intra-sentence similarity minus the baseline, lowest layer", lowest)  # fmt: skip
-    verdicts = (falls.judged(own, chance, published), related.judged(own, chance, published))
+    verdicts = (falls.verdict(own, chance, published), related.verdict(own, chance, published))
     columns = {"intra-sentence": found.raw.intra_similarity, "adjusted": own, RANDOM: random.raw.intra_similarity}
     columns |= {f"{RANDOM}, adjusted": chance}
     raw = {context.short: found.raw.intra_similarity, RANDOM: random.raw.intra_similarity}
@@ -304,12 +304,12 @@ def last_layer(context: Context) -> Finding:
         band, control = getattr(found.raw, name), getattr(random.raw, name)
         published = published_band(context.published.of(item).values(), column)
         claim = Claim(text, "last layer minus the one before", last_step, is_above)
-        verdicts.append(claim.judged(band, control, published))
+        verdicts.append(claim.verdict(band, control, published))
         row = item + (", adjusted" if name.endswith("adjusted") else "")
         cells |= {(row, "layer before the last"): band.intervals[-2], (row, "last layer"): band.intervals[-1]}
     clean = Claim("Self-similarity rises at the last layer where mean and scale of each dimension are removed, too.",
                   "last layer minus the one before, standardised", last_step)  # fmt: skip
-    verdicts.append(clean.judged(found.corrected["standardisation"].self_similarity, None, None))
+    verdicts.append(clean.verdict(found.corrected["standardisation"].self_similarity, None, None))
     for kind, space in found.corrected.items():
         band = space.self_similarity
         cells |= {(f"self-similarity, {kind}", "layer before the last"): band.intervals[-2]}

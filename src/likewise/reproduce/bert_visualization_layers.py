@@ -166,7 +166,9 @@ class Claim:
     measure: Callable[[ConfidenceBand], Interval]
     is_above: bool = True
 
-    def judged(self, band: ConfidenceBand, control: ConfidenceBand | None, published: ConfidenceBand | None) -> Verdict:
+    def verdict(
+        self, band: ConfidenceBand, control: ConfidenceBand | None, published: ConfidenceBand | None
+    ) -> Verdict:
         """The verdict, by the model's band, that of random weights, and the published one for the words."""
         measured, words = self.measure(band), self.effect
         if published is not None:
