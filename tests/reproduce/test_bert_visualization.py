@@ -15,9 +15,9 @@ from likewise.reproduce import bert_visualization_layers, running
 from likewise.reproduce.bert_visualization import (
     STUDY,
     chance_share,
-    first_locations,
+    first_occurrences,
     mean_share,
-    random_locations,
+    random_occurrences,
     vectors_at,
 )
 from likewise.reproduce.bert_visualization_layers import (
@@ -124,10 +124,10 @@ def test_fewer_random_words_share_more() -> None:
     assert few.low > many.high and chance_share(pool, 500).value == pytest.approx(chance_share(pool, 100).value)
 
 
-def test_places_of_words() -> None:
+def test_occurrences_of_words() -> None:
     texts = ["Go, go!", "We do not go.", "A goat.", "..."]
-    assert first_locations(texts, "go") == [("Go, go!", 0), ("We do not go.", 3)]
-    assert [text for text, _ in random_locations(texts)] == texts[:3]
+    assert first_occurrences(texts, "go") == [("Go, go!", 0), ("We do not go.", 3)]
+    assert [text for text, _ in random_occurrences(texts)] == texts[:3]
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def test_vectors_of_a_word_are_those_of_the_geometry(folder: Path, shared_data: 
     found, texts = layers(context).words, list(corpus(context))
     for index, word in enumerate(NAMED["en"]):
         assert found.words[index] == word
-        vectors = vectors_at(context, first_locations(texts, word))
+        vectors = vectors_at(context, first_occurrences(texts, word))
         assert vectors.shape[1] == found.contexts[index]
         assert mean_share(vectors).value == pytest.approx(float(found.variance[0, 1:, index].mean()), abs=1e-5)
 

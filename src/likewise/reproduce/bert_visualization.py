@@ -211,8 +211,8 @@ def _word_verdicts(context: Context) -> list[Verdict]:
     """Whether "beverage" varies less than the other named words, raw and minus random words."""
     first, *others = NAMED[context.language]
     texts = list(corpus(context))
-    vectors = {word: vectors_at(context, first_locations(texts, word)) for word in (first, *others)}
-    pool = vectors_at(context, random_locations(spaced(texts, POOL)))
+    vectors = {word: vectors_at(context, first_occurrences(texts, word)) for word in (first, *others)}
+    pool = vectors_at(context, random_occurrences(spaced(texts, POOL)))
     shares = {word: mean_share(each) for word, each in vectors.items()}
     chances = {word: chance_share(pool, each.shape[1]) for word, each in vectors.items()}
     verdicts = []
@@ -231,10 +231,10 @@ def _word_verdicts(context: Context) -> list[Verdict]:
     return verdicts
 
 
-Location = tuple[str, int]  # a text, and which of its words
+Occurrence = tuple[str, int]  # a text, and which of its words
 
 
-def first_locations(texts: Sequence[str], word: str) -> list[Location]:
+def first_occurrences(texts: Sequence[str], word: str) -> list[Occurrence]:
     """The first occurrence of a word in each text that has it."""
     found = []
     for text in texts:
@@ -243,20 +243,20 @@ def first_locations(texts: Sequence[str], word: str) -> list[Location]:
     return found
 
 
-def random_locations(texts: Sequence[str]) -> list[Location]:
+def random_occurrences(texts: Sequence[str]) -> list[Occurrence]:
     """A random word of each text."""
     rng = np.random.default_rng(0)
     counts = [len(spans_of_words(text)) for text in texts]
     return [(text, int(rng.integers(count))) for text, count in zip(texts, counts, strict=True) if count]
 
 
-def vectors_at(context: Context, locations: Sequence[Location]) -> Array:
+def vectors_at(context: Context, occurrences: Sequence[Occurrence]) -> Array:
     """The vectors of words that the model does not cut off: (L + 1, n, D)."""
     found = []
-    for batch in context.encoder.state_batches([text for text, _ in locations]):
+    for batch in context.encoder.state_batches([text for text, _ in occurrences]):
         groups = []
         for row, (index, tokens) in enumerate(zip(batch.indices, batch.tokens, strict=True)):
-            text, word = locations[index]
+            text, word = occurrences[index]
             groups.append((row, tokens_of_spans(tokens, spans_of_words(text))[word]))
         found.append(averaged_tokens(batch.hidden, [group for group in groups if group[1]]))
     return torch.cat(found, dim=1).double().numpy()
