@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from likewise import progress
 from likewise.data import Dataset
 from likewise.encoder import Encoder, forward
 from likewise.encoder.parquet_folder import ParquetFolder
@@ -56,7 +57,10 @@ def test_another_engine_reads_the_folder(tiny: Encoder, source: Dataset, tmp_pat
     assert all(file_hash(tmp_path / "parquet" / shard["file"]) == shard["sha256"] for shard in shards)
 
 
-def test_a_cancelled_run_goes_on(tiny: Encoder, source: Dataset, tmp_path: Path) -> None:
+def test_a_cancelled_run_goes_on(
+    tiny: Encoder, source: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_CALLS", 0.0)
     folder = ParquetFolder(tmp_path / "stopped")
     folder.seconds_between_commits = 0.0
 

@@ -243,7 +243,7 @@ class TestIndexedBy:
             done.append(len(texts))
             return whole(self, texts, **options)
 
-        monkeypatch.setattr("likewise.search.index.text_windows", lambda rows: _windows(list(rows), 16))
+        monkeypatch.setattr("likewise.search.index.text_windows", lambda rows, _: _windows(list(rows), 16))
         monkeypatch.setattr(Encoder, "encode_with_stats", cut)
         with pytest.raises(KeyboardInterrupt):
             indexed_by(index.store, encoders[1])

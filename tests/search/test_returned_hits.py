@@ -161,7 +161,7 @@ class TestFiles:
             ("a.jsonl", '{"text": "a"}\n{"id": 2}\n', "hit 2 has no text"),
             ("a.jsonl", '{"text": "a"\n', "line 1"),
             ("a.csv", "id,score\n1,0.5\n", "hit 1 has no text"),
-            ("a.parquet", "text\n", "unknown suffix"),
+            ("a.parquet", "text\n", "cannot be read as Parquet"),
         ],
     )
     def test_errors_name_the_file(self, name: str, content: str, flaw: str, tmp_path: Path) -> None:

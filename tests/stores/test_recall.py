@@ -9,6 +9,7 @@ import pytest
 from conformance import PLAIN, ServerTarget, best, rows_of, write
 from running import RunningServer
 
+pytest_plugins = ("store_fixtures",)
 pytestmark = pytest.mark.stores
 ROWS, DIMENSION, QUERIES, K = 10_000, 128, 100, 10
 

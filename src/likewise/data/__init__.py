@@ -31,12 +31,12 @@ from likewise.data.dataset import (
     read_scored_pairs,
     read_texts,
 )
-from likewise.data.rows import Cursor, SkippedRows, find_source, locate
+from likewise.data.rows import SkippedRows, locate
 
 __all__ = [
-    "GUESSED", "AlignedPair", "Columns", "Cursor", "Dataset", "Datasets", "JudgedFiles", "Judgement", "LabelledPair",
+    "GUESSED", "AlignedPair", "Columns", "Dataset", "Datasets", "JudgedFiles", "Judgement", "LabelledPair",
     "LabelledText", "Pair", "Query", "Rows", "ScoredPair", "SenseExample", "SkippedRows", "Text", "WordLink",
-    "beir_files", "find_source", "holds_pairs", "locate", "mixed_pairs", "pair_columns", "read_alignments",
+    "beir_files", "holds_pairs", "locate", "mixed_pairs", "pair_columns", "read_alignments",
     "read_documents", "read_labelled_pairs", "read_labelled_texts", "read_pairs", "read_qrels", "read_queries",
     "read_scored_pairs", "read_senses", "read_texts",
 ]  # fmt: skip

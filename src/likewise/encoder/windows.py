@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from likewise.data import Cursor, Dataset, find_source, read_texts
-from likewise.data.rows import is_splittable
+from likewise.data import Dataset, read_texts
+from likewise.data.rows import Cursor, find_source, is_splittable
 from likewise.encoder.forward import IdAndText, text_windows
 from likewise.encoder.workers import Team
 from likewise.errors import DataError, MissingExtra

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from likewise.data import Dataset, SkippedRows, find_source, read_texts
+from likewise.data import Dataset, SkippedRows, read_texts
 from likewise.data.folders import DocumentFolder
+from likewise.data.rows import find_source
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.encoder import Source
 from likewise.encoder.workers import Team

@@ -1,4 +1,7 @@
-"""Tests against real servers: their folder, and the rule that none of them is skipped by ``make stores``."""
+"""Tests against real servers: their folder, and the rule that none of them is skipped by ``make stores``.
+
+A plugin and not a ``conftest.py`` of tests/stores, which would hide the one above.
+"""
 
 from __future__ import annotations
 
