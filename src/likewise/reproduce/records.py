@@ -99,10 +99,13 @@ def draw(finding: Finding, folder: Path, stem: str) -> dict[str, DrawnFigure]:
     """Write the figures of a finding as SVG."""
     drawn = {}
     for name, figure in finding.figures.items():
-        file = f"{stem}-{name}.svg"
+        ax, file = figure.draw(), f"{stem}-{name}.svg"
         folder.mkdir(parents=True, exist_ok=True)
-        # Without the date: the same run writes the same bytes.
-        settled(figure.draw()).savefig(folder / file, metadata={"Date": None})
+        import matplotlib  # is there if the figure is
+
+        # Without the date and with fixed ids: the same run writes the same bytes.
+        with matplotlib.rc_context({"svg.hashsalt": "likewise"}):
+            settled(ax).savefig(folder / file, metadata={"Date": None})
         drawn[name] = DrawnFigure(file, figure.title, figure.note)
     return drawn
 
