@@ -97,15 +97,15 @@ def short(model: str) -> str:
 
 def draw(finding: Finding, folder: Path, stem: str) -> dict[str, DrawnFigure]:
     """Write the figures of a finding as SVG."""
-    import matplotlib
-
     drawn = {}
     for name, figure in finding.figures.items():
-        file = f"{stem}-{name}.svg"
+        ax, file = figure.draw(), f"{stem}-{name}.svg"
         folder.mkdir(parents=True, exist_ok=True)
-        # Without the date, and with names of parts that do not change: the same run writes the same bytes.
+        import matplotlib  # is there if the figure is
+
+        # Without the date and with fixed ids: the same run writes the same bytes.
         with matplotlib.rc_context({"svg.hashsalt": "likewise"}):
-            settled(figure.draw()).savefig(folder / file, metadata={"Date": None})
+            settled(ax).savefig(folder / file, metadata={"Date": None})
         drawn[name] = DrawnFigure(file, figure.title, figure.note)
     return drawn
 
