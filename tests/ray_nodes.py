@@ -6,6 +6,7 @@ A plugin, as ``command_line`` is.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import secrets
 import signal
@@ -23,8 +24,15 @@ import pytest
 
 HOST = "127.0.0.2"  # the loopback too; Ray replaces 127.0.0.1 by the address of the network
 SECONDS_TO_START = 60.0
+PR_SET_PDEATHSIG = 1
 STORE_BYTES = 100_000_000
 SOURCES = Path(__file__).resolve().parents[1] / "src"
+
+
+def end_with_the_tests() -> None:
+    """Let the system end this process with the one that started it, which may be killed before it ends its nodes."""
+    with contextlib.suppress(OSError, AttributeError):  # Linux alone has it
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port() -> int:
@@ -76,7 +84,13 @@ class RayNodes:
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--node-ip-address", HOST]
         environment = self.environment | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
         log = (self.folder / f"node-{number}.log").open("w", encoding="utf-8")
-        how = {"stdout": log, "stderr": subprocess.STDOUT, "text": True, "start_new_session": True}
+        how = {
+            "stdout": log,
+            "stderr": subprocess.STDOUT,
+            "text": True,
+            "start_new_session": True,
+            "preexec_fn": end_with_the_tests,
+        }
         node = Node(subprocess.Popen([*command, *where, *size], env=environment, **how), log)  # type: ignore[call-overload]
         self.nodes.append(node)
         self._await(node, Path(log.name))

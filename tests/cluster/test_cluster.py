@@ -25,7 +25,7 @@ from likewise.sample import sample_sentences
 from likewise.search import Index
 from likewise.search.index import IndexSettings
 from likewise.search.indexed_files import index_file
-from ray_nodes import RayNodes
+from ray_nodes import SOURCES, RayNodes
 
 pytest_plugins = ("ray_nodes",)
 pytest.importorskip("ray", reason="Ray is not installed (extra: cluster)")
@@ -190,7 +190,9 @@ class PeakMemory:
 
 
 @pytest.mark.nightly
-def test_memory_of_a_worker_does_not_grow_with_the_input(tiny_folder: Path) -> None:
+def test_memory_of_a_worker_does_not_grow_with_the_input(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Path(__file__).parent
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (SOURCES, here, here.parent))))  # of the task
     sentences = sample_sentences()
     encoder, peaks = Encoder.load(str(tiny_folder), device="cpu", threads=1), {}
     with Cluster("local", 2).connected() as cluster:
