@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from likewise.data import Cursor, Dataset, find_source, read_scored_pairs, read_texts
+from likewise.data import Dataset, read_scored_pairs, read_texts
 from likewise.data.remote import RemotePath, path_of, write_atomically
-from likewise.data.rows import is_splittable
+from likewise.data.rows import Cursor, find_source, is_splittable
 from likewise.errors import DataError, MissingExtra
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra: parquet)")
