@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from conformance import Conformance
 
+pytest_plugins = ("store_fixtures",)
 pytestmark = pytest.mark.stores
 
 

@@ -16,6 +16,7 @@ from running import RunningServer
 from likewise.errors import DataError, LikewiseError
 from likewise.search.stores import connection, milvus, pgvector, qdrant, server_store
 
+pytest_plugins = ("store_fixtures",)
 pytestmark = [pytest.mark.stores, pytest.mark.process]
 MODULES = (milvus, pgvector, qdrant)
 KILLED = """

@@ -16,6 +16,7 @@ from servers import QdrantCluster
 from likewise.errors import DataError
 from likewise.search.stores import StoredRows, qdrant
 
+pytest_plugins = ("store_fixtures",)
 pytestmark = pytest.mark.stores
 
 

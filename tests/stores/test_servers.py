@@ -19,6 +19,7 @@ import store_programs
 from servers import SERVERS, MilvusServer, PostgresServer, QdrantCluster, QdrantNode
 from store_programs import ServerError
 
+pytest_plugins = ("store_fixtures",)
 pytestmark = pytest.mark.stores
 
 AnyServer = MilvusServer | PostgresServer | QdrantCluster

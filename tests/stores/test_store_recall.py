@@ -13,6 +13,7 @@ from running import RunningServer
 from likewise.search.hits import Hit
 from likewise.search.stores import milvus, pgvector, qdrant
 
+pytest_plugins = ("store_fixtures",)
 pytestmark = pytest.mark.stores
 ROWS, DIMENSION, QUERIES, K = 10_000, 128, 100, 10
 
