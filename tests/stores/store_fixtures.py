@@ -1,6 +1,6 @@
-"""Tests against real servers: their folder, and the rule that none of them is skipped by ``make stores``.
+"""Fixtures of tests against real servers, and the rule that ``make stores`` skips none of them.
 
-A plugin and not a ``conftest.py`` of tests/stores, which would hide the one above.
+A plugin and no conftest.py: other tests import from the one that there is.
 """
 
 from __future__ import annotations

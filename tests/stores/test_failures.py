@@ -57,7 +57,7 @@ def test_a_restart_in_between(running: RunningServer, target: ServerTarget) -> N
     restart(running)
     with target.open() as store:
         assert stored(store) == [*pairs(rows), *pairs(more)]
-        assert store.searched.recall is not None and store.searched.recall > 0.95
+        assert store.searched.engine == "exact" or (store.searched.recall or 0) > 0.95
 
 
 @pytest.mark.parametrize("how", ["build", "add", "replace"])

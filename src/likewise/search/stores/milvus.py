@@ -192,6 +192,9 @@ class MilvusConnection:
         self.ask("flush", self.collection, timeout=INDEX_SECONDS)
         self._wait_for_index()
         self.ask("load_collection", self.collection, timeout=INDEX_SECONDS)
+        if self.where.file is None:
+            # Until then a server compares every new row, and its graph would be measured as exact.
+            self.ask("refresh_load", self.collection, timeout=INDEX_SECONDS)
 
     def _index(self) -> dict[str, Any]:
         """What Milvus says of its index; empty without one."""

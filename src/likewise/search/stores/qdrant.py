@@ -171,13 +171,17 @@ class QdrantConnection:
 
     @property
     def engine(self) -> str:
-        """Qdrant's graph."""
-        return "HNSW"
+        """Qdrant's graph, or none."""
+        return "exact" if self.exact_note else "HNSW"
 
     @property
     def exact_note(self) -> str:
-        """None: the graph is approximate."""
-        return ""
+        """Why every row is compared: Qdrant leaves small segments without a graph."""
+        found = self._info()
+        if found.indexed_vectors_count:
+            return ""
+        size = found.config.optimizer_config.indexing_threshold
+        return f"Qdrant compares a query with every row; it builds a graph for segments of more than {size or 0:,} kB"
 
     def count(self, condition: Any = None, only_first: bool = False) -> int:
         """The number of rows."""
