@@ -70,6 +70,7 @@ class MilvusConnection:
             raise DataError(f"{where.file} is not a database of Milvus Lite 3; give another name")
         token = os.environ.get("MILVUS_TOKEN", "") if where.file is None else ""
         self.where, self.collection, self._engine, self._client = where, where.collection, "", None
+        self._is_lite = where.file is not None
         self._uri = f"http://{where.nodes[0]}" if where.file is None else str(where.file)
         with _USERS_LOCK:
             _USERS[self._uri] += 1
@@ -101,6 +102,7 @@ class MilvusConnection:
     def _check_version(self) -> None:
         if self.where.file is None:
             found = str(self.ask("get_server_version", timeout=CONNECT_SECONDS))
+            self._is_lite = found.startswith("milvus_lite")
             numbers = re.match(r"\D*(\d+)\.(\d+)", found)
             if numbers is not None and tuple(map(int, numbers.groups())) < OLDEST:
                 oldest = ".".join(map(str, OLDEST))
@@ -192,7 +194,7 @@ class MilvusConnection:
         self.ask("flush", self.collection, timeout=INDEX_SECONDS)
         self._wait_for_index()
         self.ask("load_collection", self.collection, timeout=INDEX_SECONDS)
-        if self.where.file is None:
+        if not self._is_lite:  # Milvus Lite, also behind a port, never says that it has refreshed
             # Until then a server compares every new row, and its graph would be measured as exact.
             self.ask("refresh_load", self.collection, timeout=INDEX_SECONDS)
 
