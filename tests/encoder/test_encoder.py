@@ -116,7 +116,7 @@ def test_neighbours_and_order_do_not_matter(which: str, budget: int, request: py
 
 def test_windows_do_not_matter(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = tiny.encode(SHORT)
-    monkeypatch.setattr("likewise.encoder.encoder.SORTED_TEXTS", 5)
+    monkeypatch.setattr("likewise.encoder.forward.WINDOW_TEXTS", 5)
     assert gap(tiny.encode(SHORT), whole) < 1e-6
 
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from likewise.encoder import Encoder, forward
-from likewise.encoder import encoder as encoder_module
 from likewise.encoder.encoder import encode_variants
 from likewise.encoder.pooling import POOLERS, Dense, ModulesConfig, PoolingConfig
 from likewise.encoder.postprocessing import fit_postprocessing
@@ -73,7 +72,7 @@ def test_postprocessing(tiny: Encoder) -> None:
 
 
 def test_several_windows(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoder_module, "SORTED_TEXTS", 5)
+    monkeypatch.setattr(forward, "WINDOW_TEXTS", 5)
     check(tiny, [{}, {"pooling": "max", "layer": 1}])
 
 

@@ -24,7 +24,7 @@ from likewise.encoder.config import (
     read_modules_config,
     read_score_head,
 )
-from likewise.encoder.encoder import SORTED_TEXTS, Encoder, Source
+from likewise.encoder.encoder import Encoder, Source
 from likewise.encoder.forward import Batch, embed, exact_length_batches, windows
 from likewise.encoder.model_view import ModelView
 from likewise.encoder.pooling import HEAD_ACTIVATIONS, ModulesConfig, PoolingConfig
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from likewise.encoder.onnx_model import OnnxModel
 
 BACKENDS = ("torch", "onnx")
+SORTED_PAIRS = 16384  # Pairs that are tokenized and sorted together; bounds the memory of ids
 CROSS = "cross-encoder"  # What tables have instead of a pooling
 Numbers = NDArray[Any]  # float32, or float64 if the model is
 Pair = Any  # Two texts as a tuple or a list, or an object with a left and a right text
@@ -177,12 +178,12 @@ class CrossEncoder:
         ticker = Ticker(progress, len(rows), "pairs")
         wide = self.encoder is not None and self.encoder.model_view.dtype == torch.float64
         found = np.zeros((len(rows), len(self.labels)), np.float64 if wide else np.float32)
-        for start, window in enumerate(windows(rows, SORTED_TEXTS)):
+        for start, window in enumerate(windows(rows, SORTED_PAIRS)):
             tokens = self.tokenize(window, prompt)
             cut += sum(each.truncated for each in tokens)
             for indices in exact_length_batches([len(each) for each in tokens]):
                 batch = [tokens[index] for index in indices]
-                found[np.array(indices) + start * SORTED_TEXTS] = self._run(batch, prompt)
+                found[np.array(indices) + start * SORTED_PAIRS] = self._run(batch, prompt)
                 ticker.add(len(indices))
         ticker.close()
         report_truncation(cut, len(rows), self.tokenizer.limit)

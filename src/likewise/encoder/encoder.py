@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from likewise.encoder import forward, weights
 from likewise.encoder.adapters import ADAPTER_CONFIG, load_adapted
 from likewise.encoder.config import config_of, modules_config_of, read_modules_config
-from likewise.encoder.forward import TOKEN_BUDGET, Batch, exact_length_batches, windows
+from likewise.encoder.forward import TOKEN_BUDGET, Batch, exact_length_batches, text_windows
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
 from likewise.encoder.model_view import ModelView
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, ModulesConfig, PoolingConfig, TensorEncoder, pooling_parts
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("likewise")
-SORTED_TEXTS = 16384  # Texts that are tokenized and sorted together; bounds the memory of ids
 CHANGED = -1  # A version that no weights have
 Size = tuple[int, int | None]
 R = TypeVar("R")
@@ -316,7 +315,16 @@ class Encoder(TensorEncoder):
         if batch_size is not None and batch_size < 1:
             raise UsageError(f"batch_size must be at least 1, got {batch_size}")
         encoder = self.with_pooling(**pooling_config) if pooling_config else self
-        return _encoded([encoder], texts, prompt, progress, (budget, batch_size))[0]
+        return _joined([encoder], texts, prompt, progress, (budget, batch_size))[0]
+
+    def encoded_windows(
+        self, variants: Sequence[Encoder], windows: Iterable[Sequence[str]], prompt: str, size: Size, ticker: Ticker
+    ) -> Iterator[list[Encoded]]:
+        """The vectors of each window's texts by each variant of this encoder, in order.
+
+        ``size`` is the largest number of tokens and of texts in a batch.
+        """
+        return (encode_window(variants, window, prompt, size, ticker.part()) for window in windows)
 
     def read(self, states: Tensor, pooling_mask: Tensor) -> Vectors:
         """States (B, T, D) and a pooling mask (B, T) -> the vectors (B, d) of ``encode``."""
@@ -382,29 +390,43 @@ def encode_variants(
     options = [vars(each) if isinstance(each, PoolingConfig) else each for each in variants]
     encoders = [encoder.with_pooling(**each) for each in options]
     if encoder.backend is None and encoders:
-        return _encoded(encoders, texts, prompt, progress, (TOKEN_BUDGET, None))
+        return _joined(encoders, texts, prompt, progress, (TOKEN_BUDGET, None))
     ticker = Ticker(progress, len(texts) * len(encoders), "texts")
     found = [one.encode_with_stats(texts, prompt=prompt, progress=ticker.part()) for one in encoders]
     ticker.close()
     return found
 
 
-def _encoded(
+def _joined(
     variants: Sequence[Encoder], texts: Sequence[str], prompt: str | None, progress: Progress | None, size: Size
 ) -> list[Encoded]:
-    """Encode texts with variants of an encoder; ``size`` is the largest number of tokens and of texts in a batch."""
-    first, truncated, ticker = variants[0], 0, Ticker(progress, len(texts), "texts")
+    """Encode texts with variants of an encoder, in the windows of a stream, so that their vectors are the same."""
+    first, ticker = variants[0], Ticker(progress, len(texts), "texts")
     prompt = first.modules_config.prompt_for(None) if prompt is None else prompt
+    windows = ([text for _, text in window] for window in text_windows(("", text) for text in texts))
+    vectors, truncated, done = [np.zeros((len(texts), one.dimension), np.float32) for one in variants], 0, 0
+    for found in first.encoded_windows(variants, windows, prompt, size, ticker):
+        end = done + len(found[0].vectors)
+        for rows, each in zip(vectors, found, strict=True):
+            rows[done:end] = each.vectors
+        truncated, done = truncated + found[0].truncated, end
+    ticker.close()
+    return [Encoded(rows, truncated) for rows in vectors]
+
+
+def encode_window(
+    variants: Sequence[Encoder], texts: Sequence[str], prompt: str, size: Size, progress: Progress | None
+) -> list[Encoded]:
+    """The vectors of a window of texts, which are tokenized and sorted together."""
+    first, ticker = variants[0], Ticker(progress, len(texts), "texts")
     # They stay for texts without any token, which occur if a tokenizer adds no special tokens.
     vectors = [np.zeros((len(texts), one.dimension), np.float32) + one.without_tokens() for one in variants]
-    for start, window in enumerate(windows(texts, SORTED_TEXTS)):
-        ids, cut = first.tokenizer.ids([text_input(text, prompt) for text in window])
-        truncated += cut
-        batches = (indices for indices in exact_length_batches([len(row) for row in ids], *size) if ids[indices[0]])
-        for indices, found in _vector_batches(variants, ids, batches, prompt):
-            for which, rows in found:
-                vectors[which][np.array(indices) + start * SORTED_TEXTS] = rows
-            ticker.add(len(indices))
+    ids, truncated = first.tokenizer.ids([text_input(text, prompt) for text in texts])
+    batches = (indices for indices in exact_length_batches([len(row) for row in ids], *size) if ids[indices[0]])
+    for indices, found in _vector_batches(variants, ids, batches, prompt):
+        for which, rows in found:
+            vectors[which][np.array(indices)] = rows
+        ticker.add(len(indices))
     ticker.close()
     return [Encoded(each, truncated) for each in vectors]
 

@@ -28,6 +28,7 @@ from likewise.encoder import forward
 from likewise.encoder.encoder import Encoded, Encoder
 from likewise.encoder.forward import TOKEN_BUDGET, IdAndText, steady_memory
 from likewise.encoder.postprocessing import PostProcessing, check_kind, fit_postprocessing
+from likewise.encoder.team import team_of
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
 from likewise.encoder.windows import Cut, TextWindow, add_to, file_stream, plain_windows
@@ -102,14 +103,19 @@ def encode_stream(
     prompt: str | None = None,
     total: int | None = None,
     progress: Progress | None = None,
-    workers: int | Team = 1,
+    workers: int | Team | None = None,
 ) -> Manifest:
     """Encode (id, text) items into ``folder``; resumes a folder that was begun with the same settings.
 
     Several ``workers``, processes or a cluster, write the same bytes as one, each with as many threads as this process.
+    None is the encoder's own team.
     """
     ticker = Ticker(progress, total, "texts")
-    return _encoded(encoder, (iter(items), plain_windows), folder, prompt, ticker, as_team(workers))
+    return _encoded(encoder, (iter(items), plain_windows), folder, prompt, ticker, _team(encoder, workers))
+
+
+def _team(encoder: Encoder, workers: int | Team | None) -> Team:
+    return team_of(encoder) if workers is None else as_team(workers)
 
 
 def _encoded(
@@ -316,13 +322,13 @@ def encode_file(
     *,
     prompt: str | None = None,
     progress: Progress | None = None,
-    workers: int | Team = 1,
+    workers: int | Team | None = None,
 ) -> EncodedFile:
     """Stream a file of any size into a folder; the same call again resumes. ``workers``: see ``encode_stream``.
 
     The whole file is checked first, so that a bad row raises before hours of work.
     """
-    skipped, team = SkippedRows(), as_team(workers)
+    skipped, team = SkippedRows(), _team(encoder, workers)
     total = sum(1 for _ in tracked(source.stream(read_texts, skipped), progress, note="rows checked"))
     ticker = Ticker(progress, total, "texts")
     manifest = _encoded(encoder, file_stream(source, team), folder, prompt, ticker, team)
