@@ -161,7 +161,7 @@ def test_vectors_of_a_file(tmp_path: Path) -> None:
 
 
 def test_a_file_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likewise.explain.files.WINDOW", 2)
+    monkeypatch.setattr("likewise.explain.attribution.WINDOW_TEXTS", 2)
     monkeypatch.setattr("likewise.progress.SECONDS_BETWEEN_CALLS", 0)
     rows = [(f"t{place}", text) for place, text in enumerate(TEXTS)]
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"

@@ -228,9 +228,10 @@ class TestInterrupted:
             explain_file(tiny, source, out, {"granularity": "word"}, progress=stop_at(2))
         assert out.read_bytes() == before
 
-    def test_repeated_texts_are_computed_once(
-        self, tiny: Encoder, source: str, tmp_path: Path, computed: list[str]
+    def test_repeated_texts_of_a_window_are_computed_once(
+        self, tiny: Encoder, source: str, tmp_path: Path, computed: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(pairs, "WINDOW_CHARACTERS", 10_000)
         explain_file(tiny, source, tmp_path / "out.jsonl", {})
         assert sorted(computed) == sorted({text for row in ROWS for text in row})
 

@@ -1,19 +1,18 @@
 """Encoders whose work a team does: what is computed with one goes to several processes or to a cluster.
 
-Whoever computes on many texts cuts them into windows by position alone and asks ``team_of(encoder)`` to do them, so
-the results are the same for every team.
+Functions that compute on many texts cut them into windows and let ``done_by_team`` do them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain, islice
 from typing import Any
 
 from likewise.encoder.encoder import Encoded, Encoder, Size, encode_window
 from likewise.encoder.pooling import PoolingConfig
-from likewise.encoder.workers import ALONE, Team
+from likewise.encoder.workers import ALONE, Done, Task, Team, Window
 from likewise.progress import Progress, Ticker
 
 
@@ -26,15 +25,9 @@ class TeamEncoder(Encoder):
     def encoded_windows(
         self, variants: Sequence[Encoder], windows: Iterable[Sequence[str]], prompt: str, size: Size, ticker: Ticker
     ) -> Iterator[list[Encoded]]:
-        """The vectors of each window, by the team if there is more than one: to start it takes seconds."""
-        stream = iter(windows)
-        first = list(islice(stream, 2))
-        if len(first) < 2:
-            yield from super().encoded_windows(variants, first, prompt, size, ticker)
-            return
+        """The vectors of each window, by the team."""
         task = EncodeVariants(tuple(one.pooling_config for one in variants), prompt, size)
-        for _, found in self.team.run(self, task, chain(first, stream), ticker):
-            yield found
+        return (found for _, found in done_by_team(self, task, windows, ticker))
 
 
 @dataclass(frozen=True)
@@ -61,3 +54,16 @@ def with_team(encoder: Encoder, team: Team) -> Encoder:
 def team_of(encoder: Encoder) -> Team:
     """The team that works for an encoder; without one, this process."""
     return encoder.team if isinstance(encoder, TeamEncoder) else ALONE
+
+
+def done_by_team(
+    encoder: Encoder, task: Task[Window, Done], windows: Iterable[Window], ticker: Ticker
+) -> Generator[tuple[Window, Done]]:
+    """Each window with the task's result, in order; a single window is done here, since a team takes seconds to start.
+
+    Windows are cut by position alone, so the results are the same for every team.
+    """
+    stream = iter(windows)
+    first = list(islice(stream, 2))
+    team = team_of(encoder) if len(first) > 1 else ALONE
+    return team.run(encoder, task, chain(first, stream), ticker)

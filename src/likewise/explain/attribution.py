@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from rich.text import Text
 
 from likewise.data import Dataset
 from likewise.encoder import Encoder, takes_encoder
+from likewise.encoder.forward import windows
 from likewise.encoder.similarity import unit
+from likewise.encoder.team import done_by_team
 from likewise.encoder.tokens import report_truncation
 from likewise.errors import DataError, UsageError, first_line
 from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Metadata, require_complete
@@ -25,6 +27,8 @@ from likewise.plotting.html import hits_fragment
 from likewise.plotting.terminal import DrawnHit, hits_lines
 from likewise.progress import Progress, Ticker
 from likewise.results import Result, Table
+
+WINDOW_TEXTS = 256  # Texts that are attributed together
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,20 +294,55 @@ def attribute(
     """
     rows = [texts] if isinstance(texts, str) else list(texts)
     found = as_directions(encoder, directions)
-    stream = attribute_stream(encoder, rows, found, granularity, similarity, prompt=prompt, **settings)
-    ticker = Ticker(progress, len(rows), "texts")
-    done: dict[int, AttributedText] = {}
-    for index, one in stream:
-        done[index] = one
-        ticker.add()
-    ticker.close()
-    report_truncation(sum(one.text.truncated for one in done.values()), len(rows), encoder.tokenizer.limit)
+    options = {"granularity": granularity, "similarity": similarity, "prompt": prompt, **settings}
+    done = tuple(attribute_many(encoder, rows, found, options, progress))
     unit_kind = granularity if isinstance(granularity, str) else "span"
     metadata = metadata_of(encoder, "bilrp", unit_kind, similarity, Settings(**settings))
-    return Attribution(tuple(done[index] for index in range(len(rows))), tuple(one.name for one in found), metadata)
+    return Attribution(done, tuple(one.name for one in found), metadata)
 
 
-def attribute_stream(
+@dataclass(frozen=True)
+class AttributeTexts:
+    """The task of a worker: the attributions of a window's texts; ``options`` are those of ``attribute``."""
+
+    directions: Sequence[Direction]
+    options: Mapping[str, Any]
+
+    def __call__(self, encoder: Encoder, window: Sequence[str], progress: Progress | None) -> list[AttributedText]:
+        """The attributions, in order."""
+        ticker, done = Ticker(progress, len(window), "texts"), dict[int, AttributedText]()
+        for index, one in _attributions(encoder, window, self.directions, **self.options):
+            done[index] = one
+            ticker.add()
+        ticker.close()
+        return [done[index] for index in range(len(window))]
+
+
+def attribute_many(
+    encoder: Encoder,
+    texts: Sequence[str],
+    directions: Sequence[Direction],
+    options: Mapping[str, Any],
+    progress: Progress | None = None,
+) -> Iterator[AttributedText]:
+    """The attributions of texts, in order, window by window, by the encoder's team."""
+    task = AttributeTexts(directions, options)
+    task(encoder, [], None)  # rejects wrong options before any work
+    return _by_window(encoder, texts, task, Ticker(progress, len(texts), "texts"))
+
+
+def _by_window(
+    encoder: Encoder, texts: Sequence[str], task: AttributeTexts, ticker: Ticker
+) -> Iterator[AttributedText]:
+    cut = 0
+    for _, found in done_by_team(encoder, task, windows(texts, WINDOW_TEXTS), ticker):
+        cut += sum(one.text.truncated for one in found)
+        yield from found
+    ticker.close()
+    report_truncation(cut, len(texts), encoder.tokenizer.limit)
+
+
+def _attributions(
     encoder: Encoder,
     texts: Sequence[str],
     directions: Sequence[Direction],
@@ -313,7 +352,7 @@ def attribute_stream(
     prompt: str | None = None,
     **settings: Any,
 ) -> Iterator[tuple[int, AttributedText]]:
-    """The same text by text, longest first, each with its index."""
+    """The attribution of each text and its index, the longest text first."""
     chosen = Settings(**settings)
     check(encoder, "bilrp", chosen)
     check_similarity(similarity)

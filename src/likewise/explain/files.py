@@ -5,21 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from likewise.data import Dataset
 from likewise.encoder import Encoder
 from likewise.encoder.cross_encoder import CrossEncoder, Scoring
-from likewise.encoder.forward import windows
-from likewise.encoder.tokens import report_truncation
 from likewise.errors import UsageError
-from likewise.explain.attribution import as_directions, attribute_stream
+from likewise.explain.attribution import WINDOW_TEXTS, as_directions, attribute_many
 from likewise.explain.cross_encoder import explain_cross_encoder_many
-from likewise.explain.pairs import explain_many
-from likewise.progress import Progress, Ticker
-
-WINDOW = 256  # Texts that are attributed together
+from likewise.explain.pairs import explain_many, window_start
+from likewise.progress import Progress
 
 
 def explain_file(
@@ -35,13 +32,15 @@ def explain_file(
     rows = [(pair.id, pair.left, pair.right) for pair in pairs]
 
     def found(done: int) -> Iterator[dict[str, Any]]:
-        explained = explain_all(scoring, pairs[done:], progress=progress, **options)
-        for pair, explanation in zip(pairs[done:], explained, strict=True):
+        # From the window's first pair: its explanations are made together, and their last bits depend on that.
+        start = window_start(pairs, done)
+        explained = zip(pairs[start:], explain_all(scoring, pairs[start:], progress=progress, **options), strict=True)
+        for pair, explanation in islice(explained, done - start, None):
             yield {"id": pair.id, **explanation.to_dict()}
 
     encoder = scoring.encoder if isinstance(scoring, CrossEncoder) else scoring
     assert encoder is not None
-    return _write_lines(out, _settings(encoder, dataset.name, "pairs", rows, options), found)
+    return _write_lines(out, _settings(encoder, dataset.name, "pairs", rows, options), len(rows), found)
 
 
 def attribute_file(
@@ -56,27 +55,24 @@ def attribute_file(
     _check_ending(out)
     chosen = as_directions(encoder, directions)
     # Before the file of an earlier run is touched, as above.
-    attribute_stream(encoder, [], chosen, **options)
+    attribute_many(encoder, [], chosen, options)
     names = [[one.name, hashlib.sha256(one.vector.tobytes()).hexdigest()] for one in chosen]
 
     def found(done: int) -> Iterator[dict[str, Any]]:
-        ticker, cut = Ticker(progress, len(texts) - done, "texts"), 0
-        for window in windows(texts[done:], WINDOW):
-            made = {}
-            for index, one in attribute_stream(encoder, [text for _, text in window], chosen, **options):
-                made[index] = one
-                ticker.add()
-            cut += sum(one.text.truncated for one in made.values())
-            for index, (name, _) in enumerate(window):
-                yield {"id": name, "directions": [one.name for one in chosen], **made[index].to_dict()}
-        ticker.close()
-        report_truncation(cut, len(texts) - done, encoder.tokenizer.limit)
+        start = done - done % WINDOW_TEXTS  # as above
+        plain = [text for _, text in texts[start:]]
+        rows = zip(texts[start:], attribute_many(encoder, plain, chosen, options, progress), strict=True)
+        for (name, _), one in islice(rows, done - start, None):
+            yield {"id": name, "directions": [each.name for each in chosen], **one.to_dict()}
 
-    return _write_lines(out, _settings(encoder, "", "texts", texts, {**options, "directions": names}), found)
+    settings = _settings(encoder, "", "texts", texts, {**options, "directions": names})
+    return _write_lines(out, settings, len(texts), found)
 
 
-def _write_lines(out: Path, settings: dict[str, Any], found: Callable[[int], Iterator[dict[str, Any]]]) -> int:
-    """Write rows as lines of JSON; ``found`` gives them from a number on. Returns the number of lines.
+def _write_lines(
+    out: Path, settings: dict[str, Any], count: int, found: Callable[[int], Iterator[dict[str, Any]]]
+) -> int:
+    """Write ``count`` rows as lines of JSON; ``found`` gives them from a number on. Returns the number of lines.
 
     Lines go to ``out`` with ``.part`` added, which is renamed in the end; a run with the same settings goes on behind
     the last whole line that it finds there. The settings go to a file of the same name with ``.run.json`` added.
@@ -85,7 +81,7 @@ def _write_lines(out: Path, settings: dict[str, Any], found: Callable[[int], Ite
     part, run = out.with_name(out.name + ".part"), out.with_name(out.name + ".part.run.json")
     done = _lines_done(part, run, json.dumps(settings, indent=2, default=str))
     with part.open("a", encoding="utf-8") as lines:
-        for row in found(done):
+        for row in found(done) if done < count else ():
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")
             done += 1
     part.replace(out)

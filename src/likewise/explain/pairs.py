@@ -11,7 +11,9 @@ import numpy as np
 
 from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.similarity import MEASURES
+from likewise.encoder.team import done_by_team, team_of
 from likewise.encoder.tokens import report_truncation
+from likewise.encoder.workers import ALONE
 from likewise.errors import UsageError
 from likewise.explain.explanation import (
     TOLERANCE,
@@ -40,7 +42,8 @@ from likewise.explain.texts import (
 from likewise.grammar.spans import Span
 from likewise.progress import Progress, Ticker
 
-WINDOW_CHARACTERS = 200_000  # Characters of text that `explain_many` explains together; bounds its memory
+WINDOW_PAIRS = 256  # Pairs that are explained together
+WINDOW_CHARACTERS = 200_000  # The same in characters of text; bounds the memory
 
 
 class TextPair(Protocol):
@@ -135,8 +138,7 @@ def explain_many(
     check_top(top, method, chosen)
     metadata = metadata_of(encoder, method, granularity, similarity, chosen)
     sides = [_sides(pair, left_prompt, right_prompt, granularity) for pair in pairs]
-    job = _Job(encoder, sides, metadata, chosen, progress)
-    return job.explanations() if top is None else job.top_explanations(top)
+    return _explained(encoder, sides, ExplainPairs(metadata, chosen, top), progress)
 
 
 def unit_granularity(granularity: str | Spans) -> tuple[Granularity, Granularity]:
@@ -152,8 +154,47 @@ TextInputs = tuple[TextInput, TextInput]
 
 
 @dataclass(frozen=True)
+class ExplainPairs:
+    """The task of a worker: the explanations of a window of pairs, all made in one way."""
+
+    metadata: Metadata
+    settings: Settings
+    top: int | None = None
+
+    def __call__(self, encoder: Encoder, window: Sequence[TextInputs], progress: Progress | None) -> list[Explanation]:
+        """The explanations, in order."""
+        return list(self.stream(encoder, window, progress))
+
+    def stream(
+        self, encoder: Encoder, window: Sequence[TextInputs], progress: Progress | None
+    ) -> Iterator[Explanation]:
+        """The same one by one: those of long texts are large."""
+        job = _Job(encoder, window, self.metadata, self.settings, progress)
+        return job.explanations() if self.top is None else job.top_explanations(self.top)
+
+
+def _explained(
+    encoder: Encoder, sides: Sequence[TextInputs], task: ExplainPairs, progress: Progress | None
+) -> Iterator[Explanation]:
+    """The explanations of all pairs, window by window, by the encoder's team."""
+    ticker, cut = Ticker(progress, len(sides), "pairs"), set[TextInput]()
+    windows = ([sides[index] for index in window] for window in pair_windows(sides))
+    done: Iterable[tuple[Sequence[TextInputs], Iterable[Explanation]]]
+    if team_of(encoder) is ALONE:
+        done = ((window, task.stream(encoder, window, ticker.part())) for window in windows)
+    else:
+        done = done_by_team(encoder, task, windows, ticker)
+    for window, explanations in done:
+        for pair, one in zip(window, explanations, strict=True):
+            cut |= {text for text, side in zip(pair, (one.left, one.right), strict=True) if side.truncated}
+            yield one
+    ticker.close()
+    report_truncation(len(cut), len({text for pair in sides for text in pair}), encoder.tokenizer.limit)
+
+
+@dataclass(frozen=True)
 class _Job:
-    """Pairs of texts that are explained in one way."""
+    """A window of pairs that are explained in one way."""
 
     encoder: Encoder
     sides: Sequence[TextInputs]
@@ -162,48 +203,40 @@ class _Job:
     progress: Progress | None
 
     def explanations(self) -> Iterator[Explanation]:
-        """Window by window; contributions are kept until the last pair that needs them."""
+        """Contributions are kept until the last pair that needs them."""
         last_use = {text: index for index, pair in enumerate(self.sides) for text in pair}
         uses = Counter(text for pair in self.sides for text in set(pair))
         ticker = Ticker(self.progress, len(self.sides), "pairs")
+        groups = {text: self._grouped(text) for pair in self.sides for text in pair}
+        ordered = [sorted(pair, key=lambda text: len(groups[text].units)) for pair in self.sides]
+        pulled = [self._goes_by_columns(pair, groups, uses) for pair in ordered]
+        needed = (text for pair, is_pulled in zip(ordered, pulled, strict=True) for text in pair[: 2 - is_pulled])
         known: dict[TextInput, Contributions] = {}
-        cut: set[TextInput] = set()
-        for window in pair_windows(self.sides):
-            groups = {text: self._grouped(text) for index in window for text in self.sides[index]}
-            cut |= {text for text, group in groups.items() if group.tokens.truncated}
-            ordered = {index: sorted(self.sides[index], key=lambda text: len(groups[text].units)) for index in window}
-            pulled = {index for index, pair in ordered.items() if self._goes_by_columns(pair, groups, uses)}
-            needed = (text for index, pair in ordered.items() for text in (pair[:1] if index in pulled else pair))
-            new = list(dict.fromkeys(text for text in needed if text not in known))
-            for index, found in contribution_stream(self.encoder, new, self.metadata.method, self.settings):
-                ticker.add(0)  # progress may cancel while a window's texts are computed
-                known[new[index]] = found
-            for index in window:
-                left, right = self.sides[index]
-                if index in pulled:
-                    rows, other = ordered[index]
-                    recorded = TextMap.of(self.encoder, groups[other], self.settings)
-                    yield pulled_back(known[rows], recorded, self.metadata, rows == left)
-                else:
-                    yield explanation(known[left], known[right], self.metadata, self.settings.seed)
-                ticker.add()
-                for text in {left, right}:
-                    if last_use[text] == index:
-                        known.pop(text, None)
+        new = list(dict.fromkeys(needed))
+        for index, found in contribution_stream(self.encoder, new, self.metadata.method, self.settings):
+            ticker.add(0)  # progress may cancel while a window's texts are computed
+            known[new[index]] = found
+        for index, (left, right) in enumerate(self.sides):
+            if pulled[index]:
+                rows, other = ordered[index]
+                recorded = TextMap.of(self.encoder, groups[other], self.settings)
+                yield pulled_back(known[rows], recorded, self.metadata, rows == left)
+            else:
+                yield explanation(known[left], known[right], self.metadata, self.settings.seed)
+            ticker.add()
+            for text in {left, right}:
+                if last_use[text] == index:
+                    known.pop(text, None)
         ticker.close()
-        report_truncation(len(cut), len(last_use), self.encoder.tokenizer.limit)
 
     def top_explanations(self, top: int) -> Iterator[Explanation]:
         """The strongest units of each pair, pair by pair."""
-        ticker, cut = Ticker(self.progress, len(self.sides), "pairs"), 0
+        ticker = Ticker(self.progress, len(self.sides), "pairs")
         for pair in self.sides:
-            groups = [self._grouped(text) for text in pair]
-            cut += sum(group.tokens.truncated for group in groups)
-            left, right = (TextMap.of(self.encoder, group, self.settings) for group in groups)
+            left, right = (TextMap.of(self.encoder, self._grouped(text), self.settings) for text in pair)
             yield explained_top(left, right, self.metadata, top)
             ticker.add()
         ticker.close()
-        report_truncation(cut, 2 * len(self.sides), self.encoder.tokenizer.limit)
 
     def _grouped(self, text: TextInput) -> TokenGroups:
         return token_groups(self.encoder, text, self.settings)
@@ -223,6 +256,12 @@ def _sides(
     return TextInput(left, left_prompt, granularity), TextInput(right, right_prompt, granularity)
 
 
+def window_start(pairs: Sequence[tuple[str, str] | TextPair], index: int) -> int:
+    """The first pair of the window that holds a pair."""
+    sides = [_sides(pair, None, None, "token") for pair in pairs]
+    return max((window[0] for window in pair_windows(sides) if window[0] <= index), default=0)
+
+
 def pair_windows(sides: Sequence[TextInputs]) -> Iterator[list[int]]:
     """Indices of consecutive pairs, cut where their texts fill a window."""
     window: list[int] = []
@@ -230,7 +269,7 @@ def pair_windows(sides: Sequence[TextInputs]) -> Iterator[list[int]]:
     for index, pair in enumerate(sides):
         window.append(index)
         characters += sum(len(text.text) for text in pair)
-        if characters >= WINDOW_CHARACTERS:
+        if len(window) == WINDOW_PAIRS or characters >= WINDOW_CHARACTERS:
             yield window
             window, characters = [], 0
     if window:
