@@ -55,9 +55,11 @@ def test_logits_are_those_of_sentence_transformers(name: str, seed: int, saved: 
     found = CrossEncoder.load(folder, device="cpu", dtype="float64").logits(PAIRS)
     assert found.dtype == np.float64 and np.abs(found - wanted).max() < 1e-10
     assert np.abs(CrossEncoder.load(model).logits(PAIRS) - wanted).max() < 1e-10
-    # Scores in single precision, with the model's own activation.
-    single = CrossEncoder.load(folder, device="cpu").predict(PAIRS)
-    assert np.abs(single - theirs(folder, torch.float32).predict(PAIRS)).max() < 1e-5
+    # Scores in single precision, with the model's own activation; rounding grows with their size.
+    single, scores = (
+        one.predict(PAIRS) for one in (CrossEncoder.load(folder, device="cpu"), theirs(folder, torch.float32))
+    )
+    assert np.abs(single - scores).max() < 1e-5 * max(1.0, np.abs(scores).max())
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])

@@ -8,7 +8,7 @@ from typer import Argument, Context, Option
 
 from likewise.cli.output import Output, notice, progress_bar
 from likewise.cli.search import SearchSource
-from likewise.cli.settings import FileSettings, IndexOptions, ModelSettings, Seed, command, refuse_given
+from likewise.cli.settings import FileSettings, IndexOptions, ModelSettings, Seed, TeamSettings, command, refuse_given
 
 
 @command
@@ -18,6 +18,7 @@ def calibrate(
         str, Argument(help="An index folder, a store's address, or a file of texts, whose index is cached.")
     ],
     model: ModelSettings,
+    team: TeamSettings,
     files: FileSettings,
     options: IndexOptions,
     output: Output,
@@ -49,8 +50,9 @@ def calibrate(
         refuse_given(context, ("match_from", *wanted), "a calibration without --pairs")
     labelled = None if pairs is None else files.dataset(pairs).scored_pairs()
     asked = None if queries is None else [row.text for row in files.dataset(queries).rows(read_queries)]
-    source = SearchSource(address_of(where), model, files, options, context)
-    with progress_bar() as progress, source.index(progress) as index:
-        found = index.calibrate(labelled, settings, queries=asked, name=where, progress=progress)
-        output.show(found, settings=vars(settings), **model.documented())
+    with team.working(model) as working, progress_bar() as progress:
+        source = SearchSource(address_of(where), working, files, options, context)
+        with source.index(progress) as index:
+            found = index.calibrate(labelled, settings, queries=asked, name=where, progress=progress)
+    output.show(found, settings=vars(settings), **model.documented())
     notice(f"searches of {where} now show what scores mean")

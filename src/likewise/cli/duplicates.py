@@ -17,6 +17,7 @@ from likewise.cli.settings import (
     Json,
     ModelSettings,
     Prompt,
+    TeamSettings,
     command,
 )
 from likewise.errors import UsageError
@@ -27,6 +28,7 @@ def duplicates(
     file: Annotated[str, Argument(help=TEXTS_HELP)],
     output: Output,
     model: ModelSettings,
+    team: TeamSettings,
     how: FileSettings,
     threshold: Annotated[float | None, Option(help="The lowest cosine of a pair, from -1 to 1.")] = None,
     precision: Annotated[float | None, Option(help="The threshold for this precision, by the calibration.")] = None,
@@ -64,14 +66,14 @@ def duplicates(
     check_keep(source, keep, write)
     PairSearch(threshold or 0.0, engine, max_pairs)
     parser = None if grammar is None else Grammar.load(grammar)
-    encoder = model.load()
-    if calibration is None:
-        meaning = own_calibration(encoder, source, prompt)
-    else:
-        meaning = calibration_for(calibration, encoder, (prompt, prompt))
     wanted = {"precision": precision, "probability": probability, "percentile": percentile}
-    least = chosen_threshold(threshold, wanted, meaning, file)
-    with progress_bar() as progress:
+    with team.working(model) as working, progress_bar() as progress:
+        encoder = working.load()
+        if calibration is None:
+            meaning = own_calibration(encoder, source, prompt)
+        else:
+            meaning = calibration_for(calibration, encoder, (prompt, prompt))
+        least = chosen_threshold(threshold, wanted, meaning, file)
         found = find_duplicates(encoder, source, least, settings, parser, progress)
     found = found if meaning is None else found.with_meanings(meaning)
     if keep is not None and write is not None:

@@ -23,6 +23,7 @@ from likewise.cli.settings import (
     Post,
     RunSettings,
     SpecialTokens,
+    TeamSettings,
     TruncateDim,
     app,
     command,
@@ -48,6 +49,7 @@ def sts(
     output: Output,
     pooling_config: PoolingOptions,
     run: RunSettings,
+    team: TeamSettings,
     how: FileSettings,
     model: Models = MINILM,
     pooling: Poolings = None,
@@ -63,8 +65,8 @@ def sts(
     from likewise.evaluation.sts import compare_sts
 
     datasets = [how.dataset(file) for file in files]
-    with progress_bar() as progress:
-        load = run.scoring_loader(pooling_config, label=label)
+    with team.running(run) as working, progress_bar() as progress:
+        load = working.scoring_loader(pooling_config, label=label)
         found = compare_sts(datasets, model, pooling or [None], mix, load, progress)
     output.show(found, reading=vars(pooling_config), run=vars(run))
 
@@ -77,6 +79,7 @@ def retrieval(
     ],
     output: Output,
     run: RunSettings,
+    team: TeamSettings,
     files: FileSettings,
     queries: Annotated[str | None, Option(help="FILE is a corpus: a file of queries to it.")] = None,
     qrels: Annotated[
@@ -136,9 +139,9 @@ def retrieval(
     if compare:
         grid = replace(grid.compared, rankers=grid.rankers) if ranker else grid.compared
     task = RetrievalSource(files.dataset(file, limit), queries, qrels, where, min_score).read()
-    with progress_bar() as progress:
+    with team.running(run) as working, progress_bar() as progress:
         reranker = run.scoring_loader(PoolingOptions(), label)
-        table = compare_retrieval(task, grid, run.loader(pooling_config), progress, reranker)
+        table = compare_retrieval(task, grid, working.loader(pooling_config), progress, reranker)
     output.show(table, grid=vars(grid), reading=vars(pooling_config), run=vars(run))
 
 
@@ -153,6 +156,7 @@ def alignment(
     files: Annotated[list[str], Argument(help="Files of alignments made by people (JSON lines).")],
     output: Output,
     model: ModelSettings,
+    team: TeamSettings,
     how: FileSettings,
     train: Annotated[
         list[str] | None, Option(help="A file on which the method and its links are chosen; repeat.")
@@ -170,9 +174,9 @@ def alignment(
     """
     from likewise.evaluation.alignment import compare_alignments
 
-    encoder = model.load()
     datasets, tuning = ([how.dataset(file, limit) for file in some or []] for some in (files, train))
-    with progress_bar() as progress:
+    with team.working(model) as working, progress_bar() as progress:
+        encoder = working.load()
         found = compare_alignments(encoder, datasets, tuning, method, progress)
     output.show(found, train=train or [], model_hash=encoder.hash, limit=limit, **model.documented())
 

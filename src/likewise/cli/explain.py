@@ -17,6 +17,7 @@ from likewise.cli.settings import (
     ModelSettings,
     Prompt,
     RunSettings,
+    TeamSettings,
     command,
     help_of,
 )
@@ -46,6 +47,7 @@ def explain(
     options: ExplainOptions,
     files: FileSettings,
     output: Output,
+    team: TeamSettings,
     left: Annotated[str | None, Argument(help="A text.")] = None,
     right: Annotated[str | None, Argument(help="The text that it is similar to.")] = None,
     pairs: Annotated[
@@ -84,13 +86,13 @@ def explain(
             raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
         from likewise.explain.files import explain_file
 
-        scoring = model.load_scoring(label)
-        how = (
-            options.keywords() | {"top": top} if isinstance(scoring, Encoder) else _cross_encoder_options(options, top)
-        )
-        with progress_bar() as progress:
+        with team.working(model) as working, progress_bar() as progress:
+            scoring, own = working.load_scoring(label), options.keywords() | {"top": top}
+            how = own if isinstance(scoring, Encoder) else _cross_encoder_options(options, top)
             written = explain_file(scoring, files.dataset(pairs), output.out, how, progress)
         return notice(f"{written} explanations in {output.out}")
+    if team != TeamSettings():
+        raise UsageError("--workers, --cluster and --gpus-per-worker go with --pairs; leave them out")
     if left is None or right is None:
         raise UsageError('give two texts: likewise explain "A fire." "It burns."; or a file with --pairs and --out')
     found: Result
@@ -207,6 +209,7 @@ def attribute(
     model: ModelSettings,
     files: FileSettings,
     output: Output,
+    team: TeamSettings,
     direction: Annotated[list[str], Option(help=DIRECTION_HELP)],
     granularity: Annotated[str, Option(help="token, word or sentence.")] = "word",
     similarity: Annotated[str, Option(help="dot, or cosine: divided by the text's length.")] = "dot",
@@ -228,17 +231,17 @@ def attribute(
     out = output.out if output.out is not None and is_lines(output.out) else None
     if out is not None and (output.html is not None or output.as_json):
         raise UsageError("--out writes lines of JSON; leave --html and --json out")
-    encoder = model.load()
     rows = files.dataset(file, limit).texts()
     if rows.skipped:
         notice(f"{file}: bad rows skipped: {rows.skipped}")
     if not rows:
         raise DataError(f"{file} holds no texts")
     texts = [row.text for row in rows]
-    directions = [parse_direction(encoder, one, texts, files.dataset(file)) for one in direction]
     options: dict[str, Any] = {"granularity": granularity, "similarity": similarity, "prompt": prompt}
     options |= {"bias": bias, "reference": reference}
-    with progress_bar() as progress:
+    with team.working(model) as working, progress_bar() as progress:
+        encoder = working.load()
+        directions = [parse_direction(encoder, one, texts, files.dataset(file)) for one in direction]
         if out is not None:
             written = attribute_file(encoder, [(row.id, row.text) for row in rows], directions, out, options, progress)
             return notice(f"{written} attributions in {out}")

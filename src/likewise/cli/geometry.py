@@ -17,6 +17,7 @@ from likewise.cli.settings import (
     Prompt,
     RunSettings,
     Seed,
+    TeamSettings,
     command,
     parse_numbers,
     refuse_given,
@@ -29,6 +30,7 @@ def geometry(
     files: Annotated[list[str], Argument(help="Files of texts or pairs, or names such as snli/dev.")],
     output: Output,
     run: RunSettings,
+    team: TeamSettings,
     how: FileSettings,
     model: Models = MINILM,
     words: Annotated[str | None, Option(help="Words to draw, as beverage,go,school.")] = None,
@@ -64,8 +66,8 @@ def geometry(
         clusters=clusters, draws=draws, disk=disk, seed=seed,
     )  # fmt: skip
     corpus = Datasets([how.dataset(file, limit) for file in files])
-    with progress_bar() as progress:
-        found = compare_geometry(corpus, model, settings, run.load, progress)
+    with team.running(run) as working, progress_bar() as progress:
+        found = compare_geometry(corpus, model, settings, working.load, progress)
     output.show(found, run=vars(run))
 
 

@@ -21,6 +21,7 @@ from likewise.cli.settings import (
     ModelSettings,
     PoolingOptions,
     RunSettings,
+    TeamSettings,
     command,
 )
 from likewise.errors import UsageError
@@ -31,6 +32,7 @@ def lint(
     file: Annotated[str, Argument(help="A file of pairs, scored or not, or a name such as stsb/test.")],
     output: Output,
     model: ModelSettings,
+    team: TeamSettings,
     how: FileSettings,
     grammar: GrammarName = None,
     high: Annotated[float, Option(help="A score is high from this quantile of the file's on.")] = 0.5,
@@ -56,8 +58,9 @@ def lint(
         raise UsageError(f"no folder {export.parent} to write {export.name} to; make it first")
     rules = LintRules(high, high_similarity, special_share, stop_share, negation_share, match_share, low_human)
     pairs = how.dataset(file, limit).pairs()
-    language, scoring = Grammar.load(grammar), model.load_scoring(label)
-    with progress_bar() as progress:
+    language = Grammar.load(grammar)
+    with team.working(model) as working, progress_bar() as progress:
+        scoring = working.load_scoring(label)
         found = lint_pairs(scoring, pairs, language, rules, file, progress)
     found = replace(found, skipped=pairs.skipped, shown=top)
     if export is not None:

@@ -154,6 +154,9 @@ class EncoderSettings:
             if label is not None:
                 raise UsageError(f"{self.model} is used as an encoder, which has no labels; leave --label out")
             return self.load(run, pooling_config)
+        if isinstance(run, TeamRun):
+            raise UsageError(f"{self.model} is a cross-encoder, which runs in one process; leave --workers and"
+                             " --cluster out")  # fmt: skip
         if pooling_config != PoolingOptions():
             raise UsageError(f"{self.model} is a cross-encoder, which has one vector, its logits; leave --layer and"
                              " other options of pooling out")  # fmt: skip
@@ -233,6 +236,32 @@ class TeamSettings:
         threads = model.run.threads or 1
         with Cluster(self.cluster, self.workers, self.gpus_per_worker, threads).connected() as team:
             yield model, team
+
+    @contextmanager
+    def working(self, model: ModelSettings) -> Iterator[ModelSettings]:
+        """Settings that load models for which the team works."""
+        with self.opened(model) as (settings, team):
+            alone = self.cluster is None and self.workers in (None, 1)
+            yield settings if alone else replace(settings, run=TeamRun(**vars(settings.run), team=team))
+
+    @contextmanager
+    def running(self, run: RunSettings) -> Iterator[RunSettings]:
+        """The same where a command loads models by their names."""
+        with self.working(ModelSettings(EncoderSettings(), PoolingOptions(), run)) as settings:
+            yield settings.run
+
+
+@dataclass(frozen=True)
+class TeamRun(RunSettings):
+    """A run whose models have a team."""
+
+    team: Any = None
+
+    def load(self, model: str, **pooling_config: Any) -> Encoder:
+        """Load a model for which the team works."""
+        from likewise.encoder.team import with_team
+
+        return with_team(super().load(model, **pooling_config), self.team)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property, wraps
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from likewise.encoder import forward, weights
 from likewise.encoder.adapters import ADAPTER_CONFIG, load_adapted
 from likewise.encoder.config import config_of, modules_config_of, read_modules_config
-from likewise.encoder.forward import TOKEN_BUDGET, Batch, exact_length_batches, text_windows
+from likewise.encoder.forward import TOKEN_BUDGET, Batch, exact_length_batches, steady_memory, text_windows
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
 from likewise.encoder.model_view import ModelView
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, ModulesConfig, PoolingConfig, TensorEncoder, pooling_parts
@@ -324,7 +325,11 @@ class Encoder(TensorEncoder):
 
         ``size`` is the largest number of tokens and of texts in a batch.
         """
-        return (encode_window(variants, window, prompt, size, ticker.part()) for window in windows)
+        stream = iter(windows)
+        first = list(islice(stream, 2))
+        with steady_memory() if len(first) > 1 else nullcontext():
+            for window in chain(first, stream):
+                yield encode_window(variants, window, prompt, size, ticker.part())
 
     def read(self, states: Tensor, pooling_mask: Tensor) -> Vectors:
         """States (B, T, D) and a pooling mask (B, T) -> the vectors (B, d) of ``encode``."""

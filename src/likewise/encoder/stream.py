@@ -32,7 +32,7 @@ from likewise.encoder.team import team_of
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
 from likewise.encoder.windows import Cut, TextWindow, add_to, file_stream, plain_windows
-from likewise.encoder.workers import Task, Team, as_team
+from likewise.encoder.workers import Task, Team
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker, tracked
 from likewise.storage import only_writer
@@ -111,11 +111,7 @@ def encode_stream(
     None is the encoder's own team.
     """
     ticker = Ticker(progress, total, "texts")
-    return _encoded(encoder, (iter(items), plain_windows), folder, prompt, ticker, _team(encoder, workers))
-
-
-def _team(encoder: Encoder, workers: int | Team | None) -> Team:
-    return team_of(encoder) if workers is None else as_team(workers)
+    return _encoded(encoder, (iter(items), plain_windows), folder, prompt, ticker, team_of(encoder, workers))
 
 
 def _encoded(
@@ -328,7 +324,7 @@ def encode_file(
 
     The whole file is checked first, so that a bad row raises before hours of work.
     """
-    skipped, team = SkippedRows(), _team(encoder, workers)
+    skipped, team = SkippedRows(), team_of(encoder, workers)
     total = sum(1 for _ in tracked(source.stream(read_texts, skipped), progress, note="rows checked"))
     ticker = Ticker(progress, total, "texts")
     manifest = _encoded(encoder, file_stream(source, team), folder, prompt, ticker, team)

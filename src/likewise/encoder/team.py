@@ -12,7 +12,7 @@ from typing import Any
 
 from likewise.encoder.encoder import Encoded, Encoder, Size, encode_window
 from likewise.encoder.pooling import PoolingConfig
-from likewise.encoder.workers import ALONE, Done, Task, Team, Window
+from likewise.encoder.workers import ALONE, Done, Processes, Task, Team, Window
 from likewise.progress import Progress, Ticker
 
 
@@ -51,8 +51,10 @@ def with_team(encoder: Encoder, team: Team) -> Encoder:
     return TeamEncoder(**parts, team=team)
 
 
-def team_of(encoder: Encoder) -> Team:
-    """The team that works for an encoder; without one, this process."""
+def team_of(encoder: Encoder, workers: int | Team | None = None) -> Team:
+    """The given workers, or else the encoder's own team; without one, this process."""
+    if workers is not None:
+        return Processes(workers) if isinstance(workers, int) else workers
     return encoder.team if isinstance(encoder, TeamEncoder) else ALONE
 
 
@@ -65,5 +67,7 @@ def done_by_team(
     """
     stream = iter(windows)
     first = list(islice(stream, 2))
-    team = team_of(encoder) if len(first) > 1 else ALONE
-    return team.run(encoder, task, chain(first, stream), ticker)
+    if len(first) > 1:
+        yield from team_of(encoder).run(encoder, task, chain(first, stream), ticker)
+    for window in first if len(first) == 1 else ():
+        yield window, task(encoder, window, ticker.part())

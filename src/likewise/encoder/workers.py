@@ -146,11 +146,6 @@ class Processes:
 ALONE = Processes()
 
 
-def as_team(workers: int | Team) -> Team:
-    """A team, or that many processes."""
-    return Processes(workers) if isinstance(workers, int) else workers
-
-
 class Pool(Protocol):
     """Workers as ``in_order`` sees them."""
 

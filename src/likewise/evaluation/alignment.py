@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from likewise.data import AlignedPair, Dataset, read_alignments
 from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.forward import windows
+from likewise.encoder.team import done_by_team
 from likewise.encoder.weights import identity
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.link_metrics import (
@@ -252,6 +253,49 @@ def _chosen_methods(encoder: Encoder, names: Sequence[str] | None) -> tuple[str,
 
 
 @dataclass(frozen=True)
+class ScorePairs:
+    """The task of a worker: the scores of every method for a window of pairs.
+
+    Those of ledgers, which take minutes, are cached so that a stopped run goes on.
+    """
+
+    methods: tuple[str, ...]
+
+    def __call__(
+        self, encoder: Encoder, window: Sequence[AlignedPair], progress: Progress | None
+    ) -> dict[str, list[Scores]]:
+        """The scores by method."""
+        cache = FileCache(user_cache() / "alignments", ".npz", MOST_CACHED_BYTES)
+        methods = {name: method for name, method in methods_of(encoder).items() if name in self.methods}
+        given = [identity(encoder), CACHE_FORMAT, [(pair.left, pair.right) for pair in window]]
+        keys = {
+            name: content_key(name, repr(method.source), *given)
+            for name, method in methods.items() if isinstance(method.source, Ledger)
+        }  # fmt: skip
+        read = {name: cache.read(key, _stored_scores) for name, key in keys.items()}
+        found = {name: scores for name, scores in read.items() if scores is not None}
+        for name, scores in _scored(encoder, window, {one: methods[one] for one in methods if one not in found}):
+            found[name] = scores
+            if name in keys:
+                cache.write(keys[name], partial(_store_scores, scores))
+        cache.prune()
+        Ticker(progress).add(len(window))
+        return found
+
+
+def _scored(
+    encoder: Encoder, window: Sequence[AlignedPair], methods: Mapping[str, Method]
+) -> Iterator[tuple[str, list[Scores]]]:
+    words = words_of(
+        encoder, [text for pair in window for text in text_inputs(pair)], {one.source for one in methods.values()}
+    )
+    for name, method in methods.items():
+        own = words[method.source]
+        sides = zip(own[::2], own[1::2], strict=True)
+        yield name, [_on_words(method.between(*both), pair, *both) for both, pair in zip(sides, window, strict=True)]
+
+
+@dataclass(frozen=True)
 class _Study:
     """An encoder, the methods to compare, and where progress goes."""
 
@@ -284,36 +328,10 @@ class _Study:
 
     def _scores(self, pairs: Sequence[AlignedPair], ticker: Ticker) -> dict[str, list[Scores]]:
         """The scores of every method for every pair of texts."""
-        methods = {name: method for name, method in methods_of(self.encoder).items() if name in self.methods}
         found: dict[str, list[Scores]] = {name: [] for name in self.methods}
-        for window in windows(pairs, WINDOW):
-            for name, scores in self._window_scores(window, methods).items():
+        for _, scored in done_by_team(self.encoder, ScorePairs(self.methods), windows(pairs, WINDOW), ticker):
+            for name, scores in scored.items():
                 found[name] += scores
-            ticker.add(len(window))
-        return found
-
-    def _window_scores(self, window: Sequence[AlignedPair], methods: Mapping[str, Method]) -> dict[str, list[Scores]]:
-        """The scores of a few pairs; those of ledgers, which take minutes, are cached so that a stopped run goes on."""
-        cache = FileCache(user_cache() / "alignments", ".npz", MOST_CACHED_BYTES)
-        texts = [text for pair in window for text in text_inputs(pair)]
-        given = [identity(self.encoder), CACHE_FORMAT, [(pair.left, pair.right) for pair in window]]
-        keys = {
-            name: content_key(name, repr(method.source), *given)
-            for name, method in methods.items() if isinstance(method.source, Ledger)
-        }  # fmt: skip
-        read = {name: cache.read(key, _stored_scores) for name, key in keys.items()}
-        found = {name: scores for name, scores in read.items() if scores is not None}
-        missing = {name: method for name, method in methods.items() if name not in found}
-        words = words_of(self.encoder, texts, {method.source for method in missing.values()})
-        for name, method in missing.items():
-            own = words[method.source]
-            sides = list(zip(own[::2], own[1::2], strict=True))
-            found[name] = [
-                _on_words(method.between(*both), pair, *both) for both, pair in zip(sides, window, strict=True)
-            ]
-            if name in keys:
-                cache.write(keys[name], partial(_store_scores, found[name]))
-        cache.prune()
         return found
 
     def _tuned(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from likewise.encoder import Encoder, takes_encoder
+from likewise.encoder.forward import steady_memory
 from likewise.encoder.similarity import MEASURES
 from likewise.encoder.team import done_by_team, team_of
 from likewise.encoder.tokens import report_truncation
@@ -178,16 +180,17 @@ def _explained(
 ) -> Iterator[Explanation]:
     """The explanations of all pairs, window by window, by the encoder's team."""
     ticker, cut = Ticker(progress, len(sides), "pairs"), set[TextInput]()
-    windows = ([sides[index] for index in window] for window in pair_windows(sides))
+    windows = [[sides[index] for index in window] for window in pair_windows(sides)]
     done: Iterable[tuple[Sequence[TextInputs], Iterable[Explanation]]]
     if team_of(encoder) is ALONE:
         done = ((window, task.stream(encoder, window, ticker.part())) for window in windows)
     else:
         done = done_by_team(encoder, task, windows, ticker)
-    for window, explanations in done:
-        for pair, one in zip(window, explanations, strict=True):
-            cut |= {text for text, side in zip(pair, (one.left, one.right), strict=True) if side.truncated}
-            yield one
+    with steady_memory() if len(windows) > 1 else nullcontext():  # as workers do
+        for window, explanations in done:
+            for pair, one in zip(window, explanations, strict=True):
+                cut |= {text for text, side in zip(pair, (one.left, one.right), strict=True) if side.truncated}
+                yield one
     ticker.close()
     report_truncation(len(cut), len({text for pair in sides for text in pair}), encoder.tokenizer.limit)
 

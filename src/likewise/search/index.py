@@ -18,9 +18,10 @@ from likewise.encoder.forward import steady_memory, text_windows
 from likewise.encoder.pooling import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.similarity import MEASURES, unit
+from likewise.encoder.team import team_of
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
-from likewise.encoder.workers import Team, as_team
+from likewise.encoder.workers import Team
 from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Result, Table
@@ -148,16 +149,16 @@ class Index(Calibrated, Searcher):
     def build(
         cls, encoder: Encoder | Source, items: Iterable[Item], where: str | Path, settings: IndexSettings = USUAL, *,
         passages: PassageSettings | None = None, source: str = "", replace: bool = False, total: int | None = None,
-        progress: Progress | None = None, workers: int | Team = 1,
+        progress: Progress | None = None, workers: int | Team | None = None,
     ) -> Index:  # fmt: skip
         """Encode texts, plain or as (id, text) or (id, text, metadata), into a folder or a store's address.
 
         ``source`` names the texts: with the same name, a build that was cut short continues. An index that is there
         already raises UsageError, or with ``replace`` stays until the new one is whole. Several ``workers``,
-        processes or a cluster, make the same index as one.
+        processes or a cluster, make the same index as one; None is the encoder's own team.
         """
         encoder, settings = as_encoder(encoder), settings.with_passages(passages)
-        stored, team = settings.stored(encoder), as_team(workers)
+        stored, team = settings.stored(encoder), team_of(encoder, workers)
         rows, ticker = documents(items, 1, keeps_origins(stored)), _ticker(stored, progress, total)
         if has_scheme(str(where)):
             made = stored | {"texts": source[:16]}
@@ -313,7 +314,12 @@ class Index(Calibrated, Searcher):
             yield start, np.concatenate([np.empty((len(some), 0), np.float32), *(some @ part.T for part in parts)], 1)
 
     def add(
-        self, items: Iterable[Item], *, source: str = "", progress: Progress | None = None, workers: int | Team = 1
+        self,
+        items: Iterable[Item],
+        *,
+        source: str = "",
+        progress: Progress | None = None,
+        workers: int | Team | None = None,
     ) -> None:
         """Encode and add texts, as ``build`` takes them, all of them or none; texts that are there are skipped.
 
@@ -326,7 +332,7 @@ class Index(Calibrated, Searcher):
                 # A row that would be rejected must be found before the first is stored.
                 rows = iter(known := list(rows))
                 writer.missing_documents(known)
-            _write(self.encoder, rows, writer, stored, _ticker(stored, progress), as_team(workers))
+            _write(self.encoder, rows, writer, stored, _ticker(stored, progress), team_of(self.encoder, workers))
             writer.commit()
         self.store = self.store.reopened()
 
