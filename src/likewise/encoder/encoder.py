@@ -408,7 +408,7 @@ def _joined(
     """Encode texts with variants of an encoder, in the windows of a stream, so that their vectors are the same."""
     first, ticker = variants[0], Ticker(progress, len(texts), "texts")
     prompt = first.modules_config.prompt_for(None) if prompt is None else prompt
-    windows = ([text for _, text in window] for window in text_windows(("", text) for text in texts))
+    windows = ([text for _, text in window] for window in text_windows(("", text_input(text)) for text in texts))
     vectors, truncated, done = [np.zeros((len(texts), one.dimension), np.float32) for one in variants], 0, 0
     for found in first.encoded_windows(variants, windows, prompt, size, ticker):
         end = done + len(found[0].vectors)
