@@ -30,8 +30,8 @@ import sys, time
 from pathlib import Path
 import numpy as np, torch
 from likewise.geometry.measures import unit_rows
-from likewise.geometry.occurrences import Occurrences
-from likewise.geometry.measuring import Counts, PoissonWeights, SentenceBatch, SimilaritySums
+from likewise.geometry.occurrences import Occurrences, PlannedWindow
+from likewise.geometry.sums import Counts, PoissonWeights, SentenceBatch, SimilaritySums, Space
 torch.set_num_threads(1)
 way, n, layers, width, size = sys.argv[1], int(sys.argv[2]), 7, 384, 250
 def batches():
@@ -39,7 +39,9 @@ def batches():
     for start in range(0, n, size):
         yield torch.randn(layers, min(size, n - start), width, generator=made)
 def running():
-    sums, counts, poisson = SimilaritySums(layers, width, 300, 1), Counts(300, 1), PoissonWeights(300, 0)
+    window = PlannedWindow(0, np.array([0]), (), ())
+    sums = SimilaritySums(Space(layers, width, 1, 300, 0, torch.float32), window)
+    counts, poisson = Counts(300, 1), PoissonWeights(300, 0, 0)
     for rows in batches():
         indices = torch.arange(rows.shape[1])
         batch = Occurrences(rows, indices, len(indices), indices, torch.zeros_like(indices), [], [])

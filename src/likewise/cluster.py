@@ -264,7 +264,8 @@ class _Pool:
     def note(self, work: str) -> str:
         rate = 0.0 if self.began is None else self.items / max(time.monotonic() - self.began, 1e-9)
         lost = f", workers lost {self.lost}" if self.lost else ""
-        return f"{work}, windows {self.windows}, {rate:.0f} {work} per second{lost}"
+        items = work.partition(",")[0]
+        return f"{work}, windows {self.windows}, {rate:.0f} {items} per second{lost}"
 
     def close(self) -> None:
         """End all workers, those that wait for a place included."""

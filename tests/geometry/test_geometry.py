@@ -19,10 +19,12 @@ from sklearn.decomposition import PCA, TruncatedSVD
 
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
-from likewise.geometry import Geometry, GeometrySettings, geometry_of
+from likewise.geometry import Geometry, GeometrySettings, geometry_of, rounds
 from likewise.geometry.measures import cluster_isotropy, debiased_cka, two_nn
-from likewise.geometry.measuring import PoissonWeights, SentenceBatch
-from likewise.geometry.occurrences import OccurrenceStream, corpus_stats, sampling_plan
+from likewise.geometry.occurrences import PlannedWindow, corpus_stats, sampling_plan
+from likewise.geometry.rounds import OccurrenceStream
+from likewise.geometry.sums import PoissonWeights, SentenceBatch
+from occurrence_batches import batches_of, windows_of
 from tiny_models import tiny_encoder
 from twins import twin_model
 
@@ -249,15 +251,20 @@ def test_facts_tell_repeated_texts(found: Geometry) -> None:
 
 
 class TestDraws:
-    def test_a_draw_counts_each_sentence_as_often_as_its_weight_says(self, encoder: Encoder, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("window", [3, 100])
+    def test_a_draw_counts_each_sentence_as_often_as_its_weight_says(
+        self, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int
+    ) -> None:
+        monkeypatch.setattr("likewise.encoder.forward.WINDOW_TEXTS", window)
         stream = stream_of(encoder, (tmp_path / "kept").open("w+b", buffering=0))
-        poisson, weights = PoissonWeights(SETTINGS.draws, SETTINGS.seed), []
-        vectors, sentences, start = [], [], 0
-        for batch in stream.batches("texts"):
-            weights.append(SentenceBatch.of(batch, poisson).weights.numpy())
-            vectors.append(batch.vectors[2].numpy())
-            sentences += (batch.sentences + start).tolist()
-            start += batch.texts
+        weights, vectors, sentences, start = [], [], [], 0
+        for number, batches in enumerate(windows_of(stream, "texts")):
+            poisson = PoissonWeights(SETTINGS.draws, SETTINGS.seed, number)
+            for batch in batches:
+                weights.append(SentenceBatch.of(batch, poisson).weights.numpy())
+                vectors.append(batch.vectors[2].numpy())
+                sentences += (batch.sentences + start).tolist()
+                start += batch.texts
         weight, rows = np.concatenate(weights, axis=1), np.concatenate(vectors)
         found = geometry_of(encoder, TEXTS, SETTINGS)
         drawn = []
@@ -273,7 +280,7 @@ class TestDraws:
         assert found.to_dict()["layers"][2]["intervals"]["baseline"] == pytest.approx(ends.tolist(), abs=1e-10)
 
     def test_sentences_without_words_never_count(self) -> None:
-        assert PoissonWeights(50, 0).next(torch.tensor([0.0, 3.0]))[:, 0].sum() == 0
+        assert PoissonWeights(50, 0, 0).next(torch.tensor([0.0, 3.0]))[:, 0].sum() == 0
 
     def test_intervals_hold_their_values_and_narrow_with_more_texts(self, tiny: Encoder) -> None:
         from likewise.sample import sample_sentences
@@ -305,18 +312,18 @@ class TestStream:
     ) -> None:
         monkeypatch.setattr("likewise.encoder.forward.WINDOW_TEXTS", 3)
         calls: list[int] = []
-        encode = OccurrenceStream._encoded_window
+        encode = rounds.encoded_window
 
-        def counting(self: OccurrenceStream, texts: Any, words: Any) -> Iterator[Any]:
-            calls.append(len(texts))
-            return encode(self, texts, words)
+        def counting(encoder: Encoder, window: PlannedWindow, prompt: str | None) -> Iterator[Any]:
+            calls.append(len(window))
+            return encode(encoder, window, prompt)
 
-        monkeypatch.setattr(OccurrenceStream, "_encoded_window", counting)
+        monkeypatch.setattr(rounds, "encoded_window", counting)
         with tempfile.TemporaryFile(buffering=0) as file:
             stream = stream_of(encoder, file, disk=disk)
-            first = list(stream.batches("first"))
+            first = batches_of(stream, "first")
             assert calls == [3, 3, 2]
-            second = list(stream.batches("second"))
+            second = batches_of(stream, "second")
             ends = accumulate(batch.texts for batch in first)
             window = [batch.vectors.nbytes for batch, end in zip(first, ends, strict=True) if end <= 3 * kept]
             assert file.seek(0, 2) == sum(window)
@@ -330,7 +337,7 @@ class TestStream:
                 raise OSError(28, "No space left on device")
 
         stream = stream_of(encoder, Full())
-        rounds = [list(stream.batches(note)) for note in ("first", "second")]
+        rounds = [batches_of(stream, note) for note in ("first", "second")]
         assert all(torch.equal(one.vectors, two.vectors) for one, two in zip(*rounds, strict=True))
 
     def test_a_corpus_may_be_read_anew_instead_of_held(self, encoder: Encoder, found: Geometry) -> None:

@@ -23,12 +23,14 @@ from likewise.encoder.pooling import ModulesConfig
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.geometry import Geometry, GeometrySettings, geometry_of
 from likewise.geometry.geometry import ConfidenceBand
-from likewise.geometry.measuring import Counts, PoissonWeights, SentenceBatch, SimilaritySums
-from likewise.geometry.occurrences import Occurrences, OccurrenceStream, averaged_tokens, corpus_stats, sampling_plan
+from likewise.geometry.occurrences import Occurrences, averaged_tokens, corpus_stats, sampling_plan
+from likewise.geometry.rounds import OccurrenceStream
+from likewise.geometry.sums import Counts, PoissonWeights, SentenceBatch, SimilaritySums, Space
 from likewise.grammar import spans
 from likewise.plotting.curves import curves
 from likewise.plotting.html import inline_svg
 from likewise.results import ResultSet
+from occurrence_batches import batches_of
 from tiny_models import tiny_encoder
 
 TEXTS = ["the old town", "the old bank", "a river by the bank", "old river", "the bank is old", "a town by a river"]
@@ -97,7 +99,7 @@ class TestTemporaryFile:
             stream = OccurrenceStream(
                 encoder, lambda: TEXTS, sampling_plan(stats, SETTINGS), SETTINGS, stats.texts, file
             )
-            first, second = (list(stream.batches(note)) for note in ("first", "second"))
+            first, second = (batches_of(stream, note) for note in ("first", "second"))
         assert all(torch.equal(one.vectors, two.vectors) for one, two in zip(first, second, strict=True))
 
     @pytest.mark.parametrize("note", ["texts counted", "texts", "texts, corrected", "measures"])
@@ -179,7 +181,8 @@ def intervals(sentences: np.ndarray, draws: int) -> tuple[ConfidenceBand, Confid
     """The bands of baseline and intra-sentence similarity."""
     count, size, width = sentences.shape
     nothing = torch.zeros(0, dtype=torch.long)
-    counts, sums, poisson = Counts(draws, 1), SimilaritySums(1, width, draws, 1), PoissonWeights(draws, count)
+    space = Space(1, width, 1, draws, count, torch.float64)
+    counts, sums, poisson = Counts(draws, 1), SimilaritySums(space), PoissonWeights(draws, count, 0)
     of_word = torch.arange(count).repeat_interleave(size)
     batch = Occurrences(
         torch.tensor(sentences.reshape(1, -1, width)), of_word, count, nothing, nothing, [], []

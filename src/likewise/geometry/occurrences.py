@@ -1,21 +1,19 @@
 """Occurrences of the words of a corpus: settings, counts, samples, and vectors in all layers, batch by batch.
 
-The sample is drawn by position in the corpus, so every model is measured on the same occurrences. The first pass
-encodes the texts and caches their vectors in a temporary file, up to a size limit; later passes read them back and
-encode only the rest again.
+The sample is drawn by position in the corpus, so every model is measured on the same occurrences. The texts are cut
+into windows by position too, and each window carries its words' parts in the sample: whoever encodes it needs no other.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,14 +22,13 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from likewise.encoder import Encoder
-from likewise.encoder.forward import StateBatch, steady_memory, text_windows
-from likewise.encoder.tokens import TokenizedText, report_truncation
+from likewise.encoder.forward import StateBatch, text_windows
+from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
 from likewise.grammar.spans import Span, word_spans
-from likewise.progress import Progress, Ticker, tracked
+from likewise.progress import Progress, tracked
 
 TokenIndices = tuple[int, ...]
-GIGABYTE = 1e9
 
 
 @dataclass(frozen=True)
@@ -233,70 +230,40 @@ class Occurrences:
     words: Tensor  # the number of each of those words: (M,)
     sampled: Sequence[tuple[int, int]]  # (word of this batch, row of the sample)
     points: Sequence[tuple[int, int]]  # (word of this batch, row of the random points)
+    truncated: int = 0  # the number of sentences that were cut at the model's limit
 
 
-class OccurrenceStream:
-    """All occurrences of a corpus, in the same order at each round.
-
-    ``texts`` starts to read the corpus again, ``total`` is the number of its distinct texts, ``file`` is empty and
-    unbuffered.
-    """
-
-    def __init__(
-        self,
-        encoder: Encoder,
-        texts: Callable[[], Iterable[str]],
-        sampling_plan: SamplingPlan,
-        settings: GeometrySettings,
-        total: int,
-        file: io.RawIOBase,
-    ) -> None:
-        self.encoder, self.texts, self.sampling_plan = encoder, texts, sampling_plan
-        self.settings, self.total = settings, total
-        # Without corrections there is no second round that could use a cache.
-        self._cache = _VectorCache(file, int(settings.disk * GIGABYTE) if settings.corrections else 0)
-        self._rounds = self._cut = 0
-
-    def batches(self, note: str, progress: Progress | None = None) -> Iterator[Occurrences]:
-        """One round over all occurrences."""
-        ticker = Ticker(progress, self.total, note)
-        for batch in chain(self._cache.batches(), self._encoded()):
-            yield batch
-            ticker.add(batch.texts)
-        if self._rounds == 0:
-            report_truncation(self._cut, self.total, self.encoder.tokenizer.limit)
-        self._rounds += 1
-        ticker.close()
-
-    def _encoded(self) -> Iterator[Occurrences]:
-        """The occurrences that are not cached, by the model; the first round encodes all and fills the cache."""
-        cached, first = self._cache.windows, self._rounds == 0
-        if not first and self._cache.complete:
-            return
-        numbering = _Numbering(self.sampling_plan, self.encoder.tokenizer.folds_case, self.settings.punctuation)
-        windows = text_windows(("", text) for text in distinct(self.texts()))
-        with steady_memory():
-            for index, window in enumerate(windows):
-                texts = [text for _, text in window]
-                words = [numbering.of(text) for text in texts]
-                if index >= cached:
-                    found = self._encoded_window(texts, words)
-                    yield from self._cache.passing(found) if first else found
-
-    def _encoded_window(self, texts: Sequence[str], words: Sequence[Sequence[_Word]]) -> Iterator[Occurrences]:
-        for batch in self.encoder.state_batches(texts, prompt=self.settings.prompt, report=False):
-            self._cut += sum(tokens.truncated for tokens in batch.tokens)
-            yield _occurrences(batch, [words[index] for index in batch.indices])
-
-
-@dataclass(frozen=True, slots=True)
-class _Word:
+class PlannedWord(NamedTuple):
     """One occurrence and its part in the sampling plan."""
 
     span: Span
     number: int | None  # its index among the measured words
     row: int | None  # row of the sample, for this text as a context of the word
     point: int | None  # row of the random points
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedWindow:
+    """A window of texts with their words, as they travel to whoever encodes them."""
+
+    number: int
+    measured: NDArray[np.int64]  # the measured words that are in it, ascending: (M,)
+    texts: Sequence[str]
+    words: Sequence[Sequence[PlannedWord]]  # of each text
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def planned_windows(
+    texts: Iterable[str], sampling_plan: SamplingPlan, folds_case: bool, punctuation: bool
+) -> Iterator[PlannedWindow]:
+    """Cut the distinct texts of a corpus into windows by position alone, and look up their words."""
+    numbering = _Numbering(sampling_plan, folds_case, punctuation)
+    for index, window in enumerate(text_windows(("", text) for text in distinct(texts))):
+        words = [numbering.of(text) for _, text in window]
+        measured = {word.number for one in words for word in one if word.number is not None}
+        yield PlannedWindow(index, np.array(sorted(measured), np.int64), [text for _, text in window], words)
 
 
 class _Numbering:
@@ -307,9 +274,9 @@ class _Numbering:
         self._contexts: Counter[int] = Counter()
         self._occurrences = 0
 
-    def of(self, text: str) -> list[_Word]:
+    def of(self, text: str) -> list[PlannedWord]:
         """The words of the next text."""
-        found: list[_Word] = []
+        found: list[PlannedWord] = []
         rows: dict[int, int | None] = {}
         for span in spans_of_words(text, self.punctuation):
             number = self.sampling_plan.number.get(word_key(text[slice(*span)], self.folds_case))
@@ -318,14 +285,20 @@ class _Numbering:
                 rows[number] = self.sampling_plan.rows.get((number, self._contexts[number]))
                 self._contexts[number] += 1
             row = None if number is None else rows[number]
-            found.append(_Word(span, number, row, self.sampling_plan.points.get(self._occurrences)))
+            found.append(PlannedWord(span, number, row, self.sampling_plan.points.get(self._occurrences)))
             self._occurrences += 1
         return found
 
 
-def _occurrences(batch: StateBatch, texts: Sequence[Sequence[_Word]]) -> Occurrences:
+def encoded_window(encoder: Encoder, window: PlannedWindow, prompt: str | None) -> Iterator[Occurrences]:
+    """The occurrences of a window, batch by batch, by the model."""
+    for batch in encoder.state_batches(window.texts, prompt=prompt, report=False):
+        yield _occurrences(batch, [window.words[index] for index in batch.indices])
+
+
+def _occurrences(batch: StateBatch, texts: Sequence[Sequence[PlannedWord]]) -> Occurrences:
     """The words of a batch that were not cut off."""
-    words: list[_Word] = []
+    words: list[PlannedWord] = []
     groups: list[tuple[int, TokenIndices]] = []
     for row, (tokens, planned) in enumerate(zip(batch.tokens, texts, strict=True)):
         for word, indices in zip(planned, tokens_of_spans(tokens, [word.span for word in planned]), strict=True):
@@ -346,61 +319,5 @@ def _occurrences(batch: StateBatch, texts: Sequence[Sequence[_Word]]) -> Occurre
         torch.tensor([words[index].number for index in contexts], dtype=torch.long),
         [(index, sampled) for index in contexts if (sampled := words[index].row) is not None],
         [(index, word.point) for index, word in enumerate(words) if word.point is not None],
+        sum(tokens.truncated for tokens in batch.tokens),
     )
-
-
-class _VectorCache:
-    """Whole windows of occurrences in an unbuffered file, up to a number of bytes.
-
-    A buffer would keep the bytes that a full disk rejects, and fail again at every later step.
-    """
-
-    def __init__(self, file: io.RawIOBase, limit: int) -> None:
-        self.limit, self.windows, self.complete = limit, 0, True
-        self._file = file
-        self._batches: list[Occurrences] = []
-
-    def passing(self, window: Iterable[Occurrences]) -> Iterator[Occurrences]:
-        """Pass a window on and cache it, if it and all windows before it fit."""
-        begun = len(self._batches), self._file.tell()
-        for batch in window:
-            if self.complete and not self._stores(batch):
-                # Half a window is useless: windows are encoded whole.
-                self.complete = False
-                del self._batches[begun[0] :]
-                with contextlib.suppress(OSError):
-                    self._file.truncate(begun[1])
-            yield batch
-        self.windows += self.complete
-
-    def _stores(self, batch: Occurrences) -> bool:
-        """Store a batch; False where it exceeds the limit or the disk is full."""
-        if self._file.tell() + batch.vectors.nbytes > self.limit:
-            return False
-        rest = _bytes_of(batch.vectors.contiguous().numpy())
-        try:
-            # One write to an unbuffered file may be incomplete.
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        except OSError:
-            return False
-        # A tensor on the device "meta" has a shape and a type but no memory.
-        self._batches.append(replace(batch, vectors=batch.vectors.to("meta")))
-        return True
-
-    def batches(self) -> Iterator[Occurrences]:
-        """All cached batches."""
-        self._file.seek(0)
-        for batch in self._batches:
-            shape, kind = batch.vectors.shape, np.float64 if batch.vectors.dtype == torch.float64 else np.float32
-            values = np.empty(shape, kind)
-            rest = _bytes_of(values)
-            while rest:
-                if not (count := self._file.readinto(rest)):
-                    raise OSError("the temporary file of word vectors was cut short; run it again")
-                rest = rest[count:]
-            yield replace(batch, vectors=torch.from_numpy(values))
-
-
-def _bytes_of(values: NDArray[np.floating]) -> memoryview:
-    return memoryview(values.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
