@@ -77,6 +77,35 @@ def test_finished_items_do_not_run_again(tmp_path: Path) -> None:
     assert calls == ["quick", "tiny", "tiny"]
 
 
+def test_an_item_runs_again_if_what_it_reads_is_another(tmp_path: Path) -> None:
+    one, files = study(finding), [tmp_path / f"{name}.vec" for name in "ab"]
+    for file in files:
+        file.write_text(f"{file.stem} 0.1 0.2\n")
+    reads = replace(one, items=(replace(one.items[0], takes_vectors=True),))
+    keys = [run(reads, tmp_path, vectors=file)[0].key for file in files]  # type: ignore[union-attr]
+    others = [run(one, tmp_path, vectors=file)[0].key for file in files]  # type: ignore[union-attr]
+    assert keys[0] != keys[1] and others[0] == others[1]
+    [found] = run(reads, tmp_path, vectors=files[0])
+    assert isinstance(found, Record) and found.command.endswith("--vectors a.vec")
+
+
+@pytest.mark.data
+def test_a_grammar_is_part_of_the_settings(tmp_path: Path, english_folder: Path) -> None:
+    one = study(finding)
+    parses = replace(one, items=(replace(one.items[0], grammars=("en",)),))
+    with_it, without = (run(parses, tmp_path, grammars=some)[0] for some in ({"en": str(english_folder)}, {"en": "no"}))
+    assert isinstance(with_it, Record) and isinstance(without, Record) and with_it.key != without.key
+    assert "--grammar en=en_ud" in with_it.command
+
+
+def test_another_language_has_files_of_its_own(tmp_path: Path) -> None:
+    one = study(finding)
+    some = replace(one.items[0], data=("sample/pairs",), other_data={"zh": ("sample/sentences",)})
+    english, chinese = (run(replace(one, items=(some,)), tmp_path, language=each)[0] for each in ("en", "zh"))
+    assert isinstance(english, Record) and isinstance(chinese, Record)
+    assert list(english.data) == ["sample/pairs"] and list(chinese.data) == ["sample/sentences"]
+
+
 def test_an_interrupted_run_keeps_what_is_done(tmp_path: Path) -> None:
     calls: list[int] = []
 
@@ -109,10 +138,11 @@ def test_a_damaged_run_file_is_written_anew(tmp_path: Path) -> None:
 
 def test_an_item_without_its_data_says_so_in_one_line(tmp_path: Path) -> None:
     one = study(finding, finding)
-    items = (replace(one.items[0], data=("stsb/no-such-file",)), one.items[1])
+    items = (replace(one.items[0], data=("stsb/no-such-file", "sick/none", "stsb/other")), one.items[1])
     lines: list[str] = []
     missing, done = run(replace(one, items=items), tmp_path, lines.append)
-    assert isinstance(missing, NotRun) and "stsb/no-such-file" in missing.why and isinstance(done, Record)
+    assert isinstance(missing, NotRun) and isinstance(done, Record)
+    assert missing.why.startswith("needs stsb/no-such-file, sick/none, stsb/other; likewise data stsb sick says how")
     assert any("not run" in line and "\n" not in line for line in lines)
     page = reproduction([one], [missing, done], tmp_path).to_html()
     assert "Not run with minilm" in page

@@ -99,6 +99,7 @@ def _sts(context: Context, pairs: tuple[ScoredPair, ...]) -> StsResult:
 
 
 PERTURBED_FILES = ("stsb/test", "biosses/all")
+CHINESE = {"zh": ("mstsb/zh_test",)}
 STUDY = Study(
     "explaining-similarity",
     "Explaining text similarity in transformer models",
@@ -106,26 +107,31 @@ STUDY = Study(
         Item(
             "table-1", "Plain BERT with CLS pooling follows human scores far less than with mean pooling.", sts_table,
             tuple(STS_FILES["en"].values()), original="table 1", cost={"tiny": 0.012, "quick": 0.13, "standard": 1.5},
+            other_data=CHINESE,
         ),
         Item(
             "aupc", "BiLRP is more faithful than embeddings, Hessian x product and a random order.", aupc_table,
             PERTURBED_FILES, original="the table of AUPC",
             cost={"tiny": 0.034, "quick": 0.27},
+            other_data=CHINESE,
         ),
         Item(
             "curves", "With BiLRP's order of tokens, the distance to the full text falls fastest.",
             perturbation_curves, PERTURBED_FILES, original="the figure of perturbation curves",
             cost={"tiny": 0.0001, "quick": 0.0001},
+            other_data=CHINESE,
         ),
         Item(
             "rules", "The BERT family is explained with the rules for attention, norm and activation, SGPT with the"
             " first two.", rule_sets, ("stsb/test",), original="the rule sets of the models",
             cost={"tiny": 0.005, "quick": 0.042},
+            other_data=CHINESE,
         ),
         Item(
             "conservation", "BiLRP conserves relevance up to the biases; Hessian x product does not.",
             conservation_figure, ("stsb/test",), original="the figure of conservation",
             cost={"tiny": 0.011, "quick": 0.038},
+            other_data=CHINESE,
         ),
         Item(
             "nouns", "BiLRP is closest to the true interactions of a model that counts shared nouns.",
@@ -138,16 +144,19 @@ STUDY = Study(
             " pooling on [SEP]-[SEP].", partial(parts_of_speech, "summed"), ("stsb/test",), ("en",),
             original="parts of speech, summed",
             cost={"tiny": 0.013, "quick": 0.04},
+            other_data=CHINESE,
         ),
         Item(
             "pos-averaged", "The same, averaged over token pairs.", partial(parts_of_speech, "averaged"),
             ("stsb/test",), ("en",), original="parts of speech, averaged",
             cost={"tiny": 0.0025, "quick": 0.002},
+            other_data=CHINESE,
         ),
         Item(
             "languages", "Pairs in one language follow human scores far better than mixed pairs.", language_table,
-            ("mstsb/en_test", "mstsb/de_test"), original="the multilingual table",
+            ("mstsb/en_test", "mstsb/de_test", "mstsb/ru_test", "mstsb/zh_test"), original="the multilingual table",
             cost={"tiny": 0.01, "quick": 0.028},
+            other_data={"zh": ("mstsb/zh_test", "mstsb/en_test")},
         ),
         Item(
             "language-changes", "Mixed pairs rest on other class pairs than pairs in one language, in positive and in"

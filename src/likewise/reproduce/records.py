@@ -41,6 +41,7 @@ class Record:
     command: str
     date: str
     seconds: float
+    processor_seconds: float | None = None  # of all threads; other programs on the machine hardly change it
     rate: float | None = None  # tokens per second that the model encoded then
     budget: str = "quick"
     seeds: int = 1

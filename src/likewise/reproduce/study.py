@@ -105,6 +105,12 @@ class Item:
     original: str = ""  # where it is in the study, such as table 3
     cost: Mapping[str, float] = field(default_factory=dict)  # budget -> as many million tokens as encoding takes
     version: int = 1  # raised when the same settings give other numbers
+    other_data: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # language -> files in their place
+    takes_vectors: bool = False  # whether word vectors change its numbers
+
+    def files(self, language: str) -> tuple[str, ...]:
+        """The public files that it reads for models of a language."""
+        return self.other_data.get(language, self.data)
 
 
 @dataclass(frozen=True)
