@@ -40,7 +40,7 @@ class Record:
     key: str  # a hash of everything that the numbers depend on
     command: str
     date: str
-    seconds: float
+    seconds: float | None  # unknown of some imported runs
     processor_seconds: float | None = None  # of all threads; other programs on the machine hardly change it
     rate: float | None = None  # tokens per second that the model encoded then
     budget: str = "quick"
@@ -59,6 +59,13 @@ class Record:
     def stem(self) -> str:
         """The name of the file without its ending."""
         return f"{self.item}-{short(self.model)}"
+
+    @property
+    def made(self) -> str:
+        """When it was made, how long it took, and with which weights."""
+        time = "" if self.seconds is None else f", {self.seconds:.0f} s"
+        weights = f", weights {self.model_sha256[:12]}" if self.model_sha256 else ""
+        return f"{self.date}{time}{weights}"
 
     def write(self, folder: Path) -> Path:
         """Write the run file into the folder of its study."""

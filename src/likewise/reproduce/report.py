@@ -120,8 +120,7 @@ class Reproduction(Result):
             )
             parts += [paragraph(figure.note, note=True)] if figure.note else []
         parts += [table_section(name, table) for name, table in run.tables.items() if not table.detail]
-        made = f"{run.command}; {run.date}, {run.seconds:.0f} s, weights {run.model_sha256[:12]}"
-        return [*parts, paragraph(made, note=True)]
+        return [*parts, paragraph(f"{run.command}; {run.made}", note=True)]
 
 
 def sentence(verdict: Verdict) -> str:
