@@ -90,7 +90,8 @@ def language_table(context: Context) -> Finding:
         ),
     )  # fmt: skip
     measured = {(name, "Spearman"): one.agreement["spearman"] for name, one in found.items()}
-    table = side_by_side(context.published.of("languages").values(), measured, context.short)
+    published = context.published.of("languages").values()
+    table = side_by_side(published, measured, context.short, "Agreement with people by language")
     return Finding({"languages": table}, {}, verdicts)
 
 
