@@ -18,7 +18,7 @@ from likewise.reproduce.records import Record, records, table_document
 from likewise.reproduce.report import reproduction
 from likewise.reproduce.running import NotRun, Plan, reproduce
 from likewise.reproduce.studies import STUDIES, study_named
-from likewise.reproduce.study import Context, Finding, Item, Study
+from likewise.reproduce.study import BUDGETS, Context, Finding, Item, Study
 from likewise.reproduce.verdicts import above
 from likewise.results import Column, Figure, Table
 
@@ -154,6 +154,19 @@ def test_the_time_is_stated_before(tmp_path: Path) -> None:
     run(replace(one, items=(replace(one.items[0], cost={"quick": 0.01}),)), tmp_path, lines.append)
     assert "1 items, about" in lines[0] and "tokens/s" in lines[0]
     assert "running, about" in lines[1]
+
+
+@pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
+def test_every_item_states_its_time(one: Study) -> None:
+    for item in one.items:
+        costs = [item.tokens(budget) for budget in BUDGETS]
+        assert all(cost is not None and cost > 0 for cost in costs), item.name
+        assert {"tiny", "quick", "standard"} <= item.cost.keys(), item.name
+
+
+def test_a_cost_that_is_not_stated_is_that_of_the_budget_below() -> None:
+    item = replace(study(finding).items[0], cost={"quick": 1.0, "standard": 3.0})
+    assert [item.tokens(budget) for budget in BUDGETS] == [None, 1.0, 3.0, 3.0]
 
 
 def test_unknown_names_are_refused(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ STUDY = Study(
         ),
         Item(
             "ties", "Ties, which count in the query's favour, do not make the recall.", ties, (SEEN,),
-            cost={"tiny": 0.004, "quick": 0.016, "standard": 0.25},
+            cost={"tiny": 0.004, "quick": 0.016, "standard": 0.25, "full": 1.8},
             other_data=CHINESE,
         ),
     ),

@@ -86,7 +86,7 @@ def reproduce(
 
 def _total(study: Study, context: Context, rate: float) -> str:
     """How long the items take, by the rate of this machine."""
-    known = [one.cost[context.budget] for one in study.items if context.budget in one.cost]
+    known = [cost for one in study.items if (cost := one.tokens(context.budget)) is not None]
     unknown = len(study.items) - len(known)
     words = f"{len(study.items)} items, about {sum(known) * 1e6 / rate / 60:.0f} minutes at {rate:,.0f} tokens/s"
     return words + (f" and {unknown} of unknown time" if unknown else "")
@@ -102,7 +102,7 @@ def _attempt(study: Study, item: Item, context: Context, folder: Path, rate: flo
         if found is not None:
             say(f"{name}: done already")
             return found
-        cost = item.cost.get(context.budget)
+        cost = item.tokens(context.budget)
         say(f"{name}: running" + ("" if cost is None else f", about {cost * 1e6 / rate:.0f} s"))
         return _run(item, context, key, data, folder, rate)
     except (DataError, ModelError, MissingExtra, UsageError) as error:
