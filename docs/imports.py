@@ -99,10 +99,11 @@ def shown(page: str) -> str:
     return subprocess.run(["git", "show", name], cwd=FOLDER, capture_output=True, text=True, check=True).stdout
 
 
-def committed(page: str) -> str:
-    """The day on which a page was last changed."""
-    words = ["git", "log", "-1", "--format=%cs", COMMIT, "--", f"{page}.md"]
-    return subprocess.run(words, cwd=FOLDER, capture_output=True, text=True, check=True).stdout.strip()
+def committed(page: str, row: str) -> str:
+    """The day on which a row of a table came to a page."""
+    words = ["git", "log", "--format=%cs", f"-S{row}", COMMIT, "--", f"{page}.md"]
+    days = subprocess.run(words, cwd=FOLDER, capture_output=True, text=True, check=True).stdout.split()
+    return days[-1]
 
 
 @cache
@@ -172,7 +173,8 @@ def record(source: Source) -> Record:
     commands = commands or [
         line for block in blocks(sections(source.page)[source.made_in]) for line in commands_of(block)
     ]
-    dates = DATE.findall(text) or DATE.findall(introduction) or [committed(source.page)]
+    first_row = next(block for block in blocks(text) if block.startswith("|")).splitlines()[2]
+    dates = DATE.findall(text) or DATE.findall(introduction) or [committed(source.page, first_row)]
     return Record(
         source.study, source.item, source.name, content_key(COMMIT, source.page, source.headings),
         "\n".join(commands), dates[0], None, budget="", seeds=3 if SEEDS in introduction + text else 1,

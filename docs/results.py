@@ -92,11 +92,11 @@ def _anchor(study: Study, name: str) -> str:
 
 
 def _verdicts(item: str, runs: list[Record]) -> str:
-    return "; ".join(
-        f"{run.model}: {', '.join(one.verdict for one in run.verdicts) or 'no claim'}"
-        for run in runs
-        if run.item == item and not run.origin
-    )
+    own = [run for run in runs if run.item == item]
+    found = [
+        f"{run.model}: {', '.join(one.verdict for one in run.verdicts) or 'no claim'}" for run in own if not run.origin
+    ]
+    return "; ".join(found) or ("earlier runs" if own else "")
 
 
 if __name__ == "__main__":
