@@ -62,8 +62,8 @@ class Record:
 
     @property
     def made(self) -> str:
-        """When it was made, how long it took, and with which weights."""
-        time = "" if self.seconds is None else f", {self.seconds:.0f} s"
+        """When it was made, how much work it was, and with which weights."""
+        time = "" if self.processor_seconds is None else f", {self.processor_seconds:.0f} s of processor time"
         weights = f", weights {self.model_sha256[:12]}" if self.model_sha256 else ""
         return f"{self.date}{time}{weights}"
 
