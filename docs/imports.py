@@ -53,6 +53,7 @@ SOURCES = (
     Source("attention", ("Findings", "Tests", "PCA of summaries"), CLUSTERS, "table-5", "without-fine-tuning"),
     Source("attention", ("After fine-tuning", "Validity of the tests"), CLUSTERS, "table-5", "e5-small-three-seeds"),
     Source("sts", ("Poolings",), EXPLAINING, "table-1", "minilm-and-e5-small"),
+    Source("explain", ("Faithfulness: perturbation tests",), EXPLAINING, "aupc", "special-tokens-in-place"),
     Source("explain", ("Conservation",), EXPLAINING, "conservation", "minilm-and-e5-small",
            "Faithfulness: perturbation tests"),
     Source(
