@@ -46,50 +46,52 @@ class Source:
 BERT, HIDDEN, MULTITASK = "bert-visualization", "hidden-states", "multitask-bert"
 CLUSTERS, EXPLAINING = "attention-clusters", "explaining-similarity"
 SOURCES = (
-    Source("training", ("Hyperparameters for STS-B",), CLUSTERS, "table-1", "minilm-bi-encoder"),
-    Source("training", ("STS-B by four poolings",), CLUSTERS, "table-3", "minilm-three-seeds"),
+    Source("training", ("Hyperparameters for STS-B",), CLUSTERS, "table-1", "bi-encoder"),
+    Source("training", ("STS-B by four poolings",), CLUSTERS, "table-3", "bi-encoder-three-seeds"),
+    Source("training", ("Cross-encoder",), CLUSTERS, "table-3", "cross-encoder"),
+    Source("training", ("e5-small",), CLUSTERS, "table-3", "e5-small"),
+    Source("training", ("CoSENT: temperature and dropout",), CLUSTERS, "table-3", "cosent", "STS-B by four poolings"),
     Source("attention", ("Heads",), CLUSTERS, "autoencoder", "heads-without-fine-tuning"),
     Source("attention", ("Clusters",), CLUSTERS, "table-2", "without-fine-tuning"),
-    Source("attention", ("Findings", "Tests", "PCA of summaries"), CLUSTERS, "table-5", "without-fine-tuning"),
-    Source("attention", ("After fine-tuning", "Validity of the tests"), CLUSTERS, "table-5", "e5-small-three-seeds"),
-    Source("sts", ("Poolings",), EXPLAINING, "table-1", "minilm-and-e5-small"),
+    Source("attention", ("Findings",), CLUSTERS, "table-5", "findings-without-fine-tuning"),
+    Source("attention", ("Tests",), CLUSTERS, "table-5", "tests-without-fine-tuning"),
+    Source("attention", ("PCA of summaries",), CLUSTERS, "table-5", "pca-without-fine-tuning"),
+    Source("attention", ("After fine-tuning",), CLUSTERS, "table-5", "e5-small-three-seeds"),
+    Source("attention", ("Validity of the tests",), CLUSTERS, "table-5", "validity-of-the-tests"),
+    Source("sts", ("Poolings",), EXPLAINING, "table-1", "poolings"),
     Source("explain", ("Faithfulness: perturbation tests",), EXPLAINING, "aupc", "special-tokens-in-place"),
     Source("explain", ("Conservation",), EXPLAINING, "conservation", "minilm-and-e5-small",
            "Faithfulness: perturbation tests"),
-    Source(
-        "studies", ("A synthetic task with known interactions: counting nouns",), EXPLAINING, "nouns",
-        "minilm-three-seeds",
-    ),
+    Source("studies", ("A synthetic task with known interactions: counting nouns",), EXPLAINING, "nouns",
+           "three-seeds"),
     Source("explain", ("Parts of speech",), EXPLAINING, "pos-summed", "minilm-and-e5-small"),
     Source("sts", ("Languages",), EXPLAINING, "languages", "minilm-and-e5-small"),
-    Source("explain", ("English and German",), EXPLAINING, "language-changes", "minilm-all-pairs"),
+    Source("explain", ("English and German",), EXPLAINING, "language-changes", "all-pairs"),
     Source("explain", ("BIOSSES",), EXPLAINING, "biosses-levels", "minilm-and-e5-small"),
-    Source(
-        "layers", ("Summary", "bank, banks", "weather", "vehicles"), HIDDEN, "word-trajectories",
-        "minilm-and-e5-small",
-    ),
-    Source("layers", ("idiom", "certainty"), HIDDEN, "sentence-trajectories", "minilm-and-e5-small"),
-    Source("retrieval", ("Layer by layer",), HIDDEN, "layers", "minilm-by-layer"),
-    Source(
-        "retrieval", ("Six queries of a news search on the 36,000 sentences",), HIDDEN, "queries", "minilm-judged",
-    ),
-    Source(
-        "retrieval",
-        ("Sentence compression: 36,000 queries among 36,000 sentences", "stsb: 338 queries among 1,379 sentences",
-         "sick: 958 queries among 4,927 image captions", "biosses: 41 queries among 100 biomedical sentences"),
-        HIDDEN, "baselines", "four-data-sets",
-    ),
-    Source("geometry", (INTRODUCTION, "Published claims on BERT", "SNLI"), BERT, "baseline", "snli-all-measures"),
-    Source("geometry", ("STS-B",), BERT, "baseline", "stsb-all-measures"),
-    Source("studies", ("Biased training data",), BERT, "biased-data", "minilm-three-seeds"),
-    Source("studies", ("Which layers matter for similarity",), BERT, "frozen-layers", "minilm-three-seeds"),
-    Source("studies", ("Contrastive training",), BERT, "contrastive", "minilm-three-seeds"),
-    Source(
-        "training",
-        ("Multi-task: the published table at a small budget", "Multi-task: our best run"),
-        MULTITASK, "table", "minilm-grid",
-    ),
-    Source("training", ("Ablations",), MULTITASK, "ablations", "minilm-grid"),
+    Source("layers", ("Summary",), HIDDEN, "word-trajectories", "summary"),
+    Source("layers", ("bank, banks",), HIDDEN, "word-trajectories", "bank"),
+    Source("layers", ("weather",), HIDDEN, "word-trajectories", "weather"),
+    Source("layers", ("vehicles",), HIDDEN, "word-trajectories", "vehicles"),
+    Source("layers", ("idiom",), HIDDEN, "sentence-trajectories", "idiom"),
+    Source("layers", ("certainty",), HIDDEN, "sentence-trajectories", "certainty"),
+    Source("retrieval", ("Layer by layer",), HIDDEN, "layers", "36000-queries"),
+    Source("retrieval", ("Six queries of a news search on the 36,000 sentences",), HIDDEN, "queries", "judged"),
+    Source("retrieval", ("Sentence compression: 36,000 queries among 36,000 sentences",), HIDDEN, "baselines",
+           "compression"),
+    Source("retrieval", ("stsb: 338 queries among 1,379 sentences",), HIDDEN, "baselines", "stsb"),
+    Source("retrieval", ("sick: 958 queries among 4,927 image captions",), HIDDEN, "baselines", "sick"),
+    Source("retrieval", ("biosses: 41 queries among 100 biomedical sentences",), HIDDEN, "baselines", "biosses"),
+    Source("geometry", (INTRODUCTION, "Published claims on BERT"), BERT, "baseline", "claims"),
+    Source("geometry", ("SNLI",), BERT, "baseline", "snli"),
+    Source("geometry", ("STS-B",), BERT, "baseline", "stsb"),
+    Source("studies", ("Biased training data",), BERT, "biased-data", "three-seeds"),
+    Source("studies", ("Which layers matter for similarity",), BERT, "frozen-layers", "three-seeds"),
+    Source("studies", ("Contrastive training",), BERT, "contrastive", "three-seeds"),
+    Source("training", ("Multi-task: the published table at a small budget",), MULTITASK, "table", "small-grid"),
+    Source("training", ("The best row with a larger budget",), MULTITASK, "table", "small-grid-best-row"),
+    Source("training", ("Multi-task: our best run",), MULTITASK, "table", "best-run"),
+    Source("training", ("Attempts to reach .74",), MULTITASK, "table", "best-run-attempts", "Multi-task: our best run"),
+    Source("training", ("Ablations",), MULTITASK, "ablations", "small-grid"),
 )  # fmt: skip
 
 
@@ -100,9 +102,9 @@ def shown(page: str) -> str:
     return subprocess.run(["git", "show", name], cwd=FOLDER, capture_output=True, text=True, check=True).stdout
 
 
-def committed(page: str, row: str) -> str:
-    """The day on which a row of a table came to a page."""
-    words = ["git", "log", "--format=%cs", f"-S{row}", COMMIT, "--", f"{page}.md"]
+def committed(page: str, line: str) -> str:
+    """The day on which a line came to a page."""
+    words = ["git", "log", "--format=%cs", f"-S{line}", COMMIT, "--", f"{page}.md"]
     days = subprocess.run(words, cwd=FOLDER, capture_output=True, text=True, check=True).stdout.split()
     return days[-1]
 
@@ -169,13 +171,12 @@ def record(source: Source) -> Record:
             notes.append(plain(block))
     head = sections(source.page)[INTRODUCTION]
     introduction = next(blocks(head))
-    if INTRODUCTION not in source.headings:
-        notes.insert(0, plain(introduction))
+    if source is next(one for one in SOURCES if (one.page, one.item) == (source.page, source.item)):
+        notes = [plain(introduction), *(note for note in notes if note != plain(introduction))]  # once for each item
     commands = commands or [
         line for block in blocks(sections(source.page)[source.made_in]) for line in commands_of(block)
     ]
-    first_row = next(block for block in blocks(text) if block.startswith("|")).splitlines()[2]
-    dates = DATE.findall(text) or DATE.findall(introduction) or [committed(source.page, first_row)]
+    dates = DATE.findall(text) or DATE.findall(introduction) or [committed(source.page, first_result(text))]
     return Record(
         source.study, source.item, source.name, content_key(COMMIT, source.page, source.headings),
         "\n".join(commands), dates[0], None, budget="", seeds=3 if SEEDS in introduction + text else 1,
@@ -183,6 +184,13 @@ def record(source: Source) -> Record:
         origin=f"docs/results/{source.page}.md of commit {COMMIT}, {'; '.join(filter(None, source.headings))}",
         tables=tables, figures=figures, notes=tuple(notes),
     )  # fmt: skip
+
+
+def first_result(text: str) -> str:
+    """The first row of the first table, or the first line if there is no table."""
+    lines = text.strip().splitlines()
+    rules = [index for index, line in enumerate(lines) if re.fullmatch(r"[|:\- ]+", line) and "-" in line]
+    return lines[rules[0] + 1] if rules else lines[0]
 
 
 def commands_of(block: str) -> list[str]:

@@ -42,7 +42,7 @@ def page(study: Study, runs: list[Record]) -> str:
 
 def section(run: Record) -> Iterator[str]:
     """What one run found."""
-    yield f"### {f'Earlier: {run.model}' if run.origin else run.model}"
+    yield f"### {'Earlier: ' if run.origin else ''}{run.model}"
     if run.stand_in:
         yield run.stand_in
     if run.verdicts:
