@@ -107,7 +107,7 @@ def _attempt(study: Study, item: Item, context: Context, folder: Path, rate: flo
         return _run(item, context, key, data, folder, rate)
     except (DataError, ModelError, MissingExtra, UsageError) as error:
         say(f"{name}: not run: {error}")
-        return NotRun(study.name, item.name, context.model, str(error))
+        return NotRun(study.name, item.name, context.short, str(error))
 
 
 def _located(item: Item, context: Context) -> dict[str, Path]:
