@@ -35,14 +35,14 @@ def page(study: Study, runs: list[Record]) -> str:
     parts = [*head, summary]
     for item in study.items:
         parts += [f"## {_heading(study, item.name)}", f"Claim: {item.claim}"]
-        own = [run for run in runs if run.item == item.name]
+        own = sorted((run for run in runs if run.item == item.name), key=lambda run: bool(run.origin))
         parts += [part for run in own for part in section(run)] or ["Not run yet."]
     return "\n\n".join(parts) + "\n"
 
 
 def section(run: Record) -> Iterator[str]:
     """What one run found."""
-    yield f"### {Path(run.model).name}"
+    yield f"### {'Earlier: ' if run.origin else ''}{run.model}"
     if run.stand_in:
         yield run.stand_in
     if run.verdicts:
@@ -53,10 +53,12 @@ def section(run: Record) -> Iterator[str]:
             yield markdown(table)
     for name, figure in run.figures.items():
         yield f"![{figure.title or name}](runs/{run.study}/{figure.file})"
-    origin = f", imported from {run.origin}" if run.origin else ""
-    weights = f", weights {run.model_sha256[:12]}" if run.model_sha256 else ""
-    file = f"runs/{run.study}/{run.stem}.json"
-    yield f"`{run.command}` ({run.date}, {run.seconds:.0f} s{weights}{origin}; [run file]({file}))"
+    file = f"[run file](runs/{run.study}/{run.stem}.json)"
+    if run.origin:
+        yield f"```bash\n{run.command}\n```"
+        yield f"Imported from {run.origin} ({run.made}; {file})"
+    else:
+        yield f"`{run.command}` ({run.made}; {file})"
 
 
 def markdown(table: Table) -> str:
@@ -90,11 +92,11 @@ def _anchor(study: Study, name: str) -> str:
 
 
 def _verdicts(item: str, runs: list[Record]) -> str:
-    return "; ".join(
-        f"{Path(run.model).name}: {', '.join(one.verdict for one in run.verdicts) or 'no claim'}"
-        for run in runs
-        if run.item == item
-    )
+    own = [run for run in runs if run.item == item]
+    found = [
+        f"{run.model}: {', '.join(one.verdict for one in run.verdicts) or 'no claim'}" for run in own if not run.origin
+    ]
+    return "; ".join(found) or ("earlier runs" if own else "")
 
 
 if __name__ == "__main__":

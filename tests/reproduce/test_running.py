@@ -18,7 +18,7 @@ from likewise.reproduce.records import Record, records, table_document
 from likewise.reproduce.report import reproduction
 from likewise.reproduce.running import NotRun, Plan, reproduce
 from likewise.reproduce.studies import STUDIES, study_named
-from likewise.reproduce.study import Context, Finding, Item, Study
+from likewise.reproduce.study import BUDGETS, Context, Finding, Item, Study
 from likewise.reproduce.verdicts import above
 from likewise.results import Column, Figure, Table
 
@@ -77,6 +77,35 @@ def test_finished_items_do_not_run_again(tmp_path: Path) -> None:
     assert calls == ["quick", "tiny", "tiny"]
 
 
+def test_an_item_runs_again_if_what_it_reads_is_another(tmp_path: Path) -> None:
+    one, files = study(finding), [tmp_path / f"{name}.vec" for name in "ab"]
+    for file in files:
+        file.write_text(f"{file.stem} 0.1 0.2\n")
+    reads = replace(one, items=(replace(one.items[0], takes_vectors=True),))
+    keys = [run(reads, tmp_path, vectors=file)[0].key for file in files]  # type: ignore[union-attr]
+    others = [run(one, tmp_path, vectors=file)[0].key for file in files]  # type: ignore[union-attr]
+    assert keys[0] != keys[1] and others[0] == others[1]
+    [found] = run(reads, tmp_path, vectors=files[0])
+    assert isinstance(found, Record) and found.command.endswith("--vectors a.vec")
+
+
+@pytest.mark.data
+def test_a_grammar_is_part_of_the_settings(tmp_path: Path, english_folder: Path) -> None:
+    one = study(finding)
+    parses = replace(one, items=(replace(one.items[0], grammars=("en",)),))
+    with_it, without = (run(parses, tmp_path, grammars=some)[0] for some in ({"en": str(english_folder)}, {"en": "no"}))
+    assert isinstance(with_it, Record) and isinstance(without, Record) and with_it.key != without.key
+    assert "--grammar en=en_ud" in with_it.command
+
+
+def test_another_language_has_files_of_its_own(tmp_path: Path) -> None:
+    one = study(finding)
+    some = replace(one.items[0], data=("sample/pairs",), other_data={"zh": ("sample/sentences",)})
+    english, chinese = (run(replace(one, items=(some,)), tmp_path, language=each)[0] for each in ("en", "zh"))
+    assert isinstance(english, Record) and isinstance(chinese, Record)
+    assert list(english.data) == ["sample/pairs"] and list(chinese.data) == ["sample/sentences"]
+
+
 def test_an_interrupted_run_keeps_what_is_done(tmp_path: Path) -> None:
     calls: list[int] = []
 
@@ -109,10 +138,11 @@ def test_a_damaged_run_file_is_written_anew(tmp_path: Path) -> None:
 
 def test_an_item_without_its_data_says_so_in_one_line(tmp_path: Path) -> None:
     one = study(finding, finding)
-    items = (replace(one.items[0], data=("stsb/no-such-file",)), one.items[1])
+    items = (replace(one.items[0], data=("stsb/no-such-file", "sick/none", "stsb/other")), one.items[1])
     lines: list[str] = []
     missing, done = run(replace(one, items=items), tmp_path, lines.append)
-    assert isinstance(missing, NotRun) and "stsb/no-such-file" in missing.why and isinstance(done, Record)
+    assert isinstance(missing, NotRun) and isinstance(done, Record)
+    assert missing.why.startswith("needs stsb/no-such-file, sick/none, stsb/other; likewise data stsb sick says how")
     assert any("not run" in line and "\n" not in line for line in lines)
     page = reproduction([one], [missing, done], tmp_path).to_html()
     assert "Not run with minilm" in page
@@ -124,6 +154,19 @@ def test_the_time_is_stated_before(tmp_path: Path) -> None:
     run(replace(one, items=(replace(one.items[0], cost={"quick": 0.01}),)), tmp_path, lines.append)
     assert "1 items, about" in lines[0] and "tokens/s" in lines[0]
     assert "running, about" in lines[1]
+
+
+@pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
+def test_every_item_states_its_time(one: Study) -> None:
+    for item in one.items:
+        costs = [item.tokens(budget) for budget in BUDGETS]
+        assert all(cost is not None and cost > 0 for cost in costs), item.name
+        assert {"tiny", "quick", "standard"} <= item.cost.keys(), item.name
+
+
+def test_a_cost_that_is_not_stated_is_that_of_the_budget_below() -> None:
+    item = replace(study(finding).items[0], cost={"quick": 1.0, "standard": 3.0})
+    assert [item.tokens(budget) for budget in BUDGETS] == [None, 1.0, 3.0, 3.0]
 
 
 def test_unknown_names_are_refused(tmp_path: Path) -> None:

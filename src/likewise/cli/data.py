@@ -36,10 +36,10 @@ def data(
 
 
 def _download(name: str, accepted: bool, data_dir: DataDir) -> None:
-    from likewise.data.public import data_named
     from likewise.data.public import download as fetch
+    from likewise.data.public import downloadable
 
-    found = data_named(name)
+    found, _ = downloadable(name)
     notice(f"{found.title}. Licence: {found.licence} See {found.page}")
     if not accepted:
         if not sys.stdin.isatty():

@@ -64,6 +64,11 @@ class PublicData:
     download: Download | None = None
     how: str = ""  # how to get it if there is no download
 
+    @property
+    def way(self) -> str:
+        """How to get it: a command, or an address and what to do there."""
+        return f"{self.how}: {self.page}" if self.download is None else f"likewise data {self.name} --download"
+
 
 @cache
 def public_data() -> dict[str, PublicData]:
@@ -84,6 +89,14 @@ def data_named(name: str) -> PublicData:
     if found is None:
         raise UsageError(f"unknown data set {name!r}; choose from {', '.join(public_data())}")
     return found
+
+
+def downloadable(name: str) -> tuple[PublicData, Download]:
+    """A data set that can be downloaded, and from where."""
+    data = data_named(name)
+    if data.download is None:
+        raise UsageError(f"{data.name} cannot be downloaded by this command; {data.way}")
+    return data, data.download
 
 
 def rows_hash(path: Path, columns: Sequence[str]) -> PublicFile:
@@ -140,8 +153,7 @@ class DataReport(Result):
             for state in self.states[one.name]:
                 counts[state.state] = counts.get(state.state, 0) + 1
             files = ", ".join(f"{count} {state}" for state, count in counts.items())
-            get = f"likewise data {one.name} --download" if one.download is not None else one.how
-            rows.append((one.name, one.title, files, one.licence, get))
+            rows.append((one.name, one.title, files, one.licence, one.way))
         return {"data": Table.of(["name", "title", "files", "licence", "how to get it"], rows)}
 
 
@@ -167,18 +179,16 @@ def download(
     name: str, data_dir: Path | None = None, progress: Progress | None = None, opener: Callable[..., Any] = urlopen
 ) -> list[Path]:
     """Download a data set, convert its files, check their rows, and write them to the data folder."""
-    data = data_named(name)
-    if data.download is None:
-        raise UsageError(f"{data.name} cannot be downloaded by this command; {data.how}")
+    data, source = downloadable(name)
     folder = (data_dir or user_cache() / "data") / data.name
     written = []
-    for file, content in _members(data.download, progress, opener):
+    for file, content in _members(source, progress, opener):
         path = folder / f"{file}.csv.gz"
-        _write(path, list(READERS[data.download.format](content, file)))
+        _write(path, list(READERS[source.format](content, file)))
         if (found := rows_hash(path, data.columns)) != data.files[file]:
             path.unlink()
             flaw = f"{found.rows} rows, or other ones than the {data.files[file].rows} of published results"
-            raise DataError(f"{data.download.url} now gives {flaw}; see {data.page}")
+            raise DataError(f"{source.url} now gives {flaw}; see {data.page}")
         written.append(path)
     return written
 

@@ -31,7 +31,8 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #0d1117; --line: #30363d; --soft: #9da7b3; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; } h3, h4 { font-size: 1rem; }
+figure { margin: 1.2rem 0; } figure img { max-width: 100%; }
 table { border-collapse: collapse; } .wide { overflow-x: auto; margin-bottom: 1.2rem; }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 td { white-space: pre-line; }
@@ -62,9 +63,9 @@ def page(title: str, parts: Iterable[str]) -> str:
     )
 
 
-def section(heading: str, parts: Iterable[str]) -> str:
+def section(heading: str, parts: Iterable[str], level: int = 2) -> str:
     """A heading and its content."""
-    return f"<h2>{safe(heading)}</h2>\n{''.join(parts)}"
+    return f"<h{level}>{safe(heading)}</h{level}>\n{''.join(parts)}"
 
 
 def paragraph(text: str, note: bool = False) -> str:

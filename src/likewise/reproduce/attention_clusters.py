@@ -14,6 +14,7 @@ from likewise.reproduce import attention_clusters_words as words
 from likewise.reproduce.study import BUDGETS, Item, Study
 
 FILES = ("stsb/train", "stsb/dev", "stsb/test")
+CHINESE = {"zh": ("mstsb/zh_train", "mstsb/zh_dev", "mstsb/zh_test")}
 ENGLISH = ("en",)
 COSTS = {
     "table-1": (0.04, 0.24, 5, 36),
@@ -69,5 +70,8 @@ ITEMS = (
 STUDY = Study(
     "attention-clusters",
     "Clusters of attention maps of BERT on STS-B",
-    tuple(replace(one, cost=dict(zip(BUDGETS, COSTS.get(one.name, NO_COST), strict=True))) for one in ITEMS),
+    tuple(
+        replace(one, cost=dict(zip(BUDGETS, COSTS.get(one.name, NO_COST), strict=True)), other_data=CHINESE)
+        for one in ITEMS
+    ),
 )

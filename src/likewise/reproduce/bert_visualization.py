@@ -322,25 +322,31 @@ def last_layer(context: Context) -> Finding:
     return Finding({"last": table}, {"corrected": figure}, tuple(verdicts), about(found))
 
 
+CHINESE = {"zh": CORPORA["zh"]}
+CHINESE_PARTS = {"zh": ("mstsb/zh_train", "mstsb/zh_test")}
 STUDY = Study(
     "bert-visualization",
     "The geometry of BERT's layers",
     (
         Item("baseline", "Anisotropy, the cosine of random words, grows with the layers.", baseline, CORPORA["en"],
-             cost={"tiny": 0.02, "quick": 0.07}),
+             cost={"tiny": 0.02, "quick": 0.07, "standard": 1.2}, other_data=CHINESE),
         Item("self-similarity", "A word's vectors in its contexts differ more with every layer.", self_similarity,
-             CORPORA["en"], cost={"tiny": 0.01, "quick": 0.045}),
+             CORPORA["en"], cost={"tiny": 0.01, "quick": 0.045, "standard": 0.6}, other_data=CHINESE),
         Item("intra-sentence", "The words of a sentence become less similar with the layers, above random words.",
-             intra_sentence, CORPORA["en"], cost={"tiny": 0.001, "quick": 0.001}),
+             intra_sentence, CORPORA["en"], cost={"tiny": 0.001, "quick": 0.001, "standard": 0.001},
+             other_data=CHINESE),
         Item("mev", "A static vector explains less than 5 % of a word's variance; some words vary less.",
-             mev, CORPORA["en"], cost={"tiny": 0.005, "quick": 0.015}),
+             mev, CORPORA["en"], cost={"tiny": 0.005, "quick": 0.015, "standard": 0.1}, other_data=CHINESE),
         Item("layer-12", "At the last layer self-similarity falls, but rises after adjustment by the baseline.",
-             last_layer, CORPORA["en"], cost={"tiny": 0.001, "quick": 0.001}),
+             last_layer, CORPORA["en"], cost={"tiny": 0.001, "quick": 0.001, "standard": 0.001}, other_data=CHINESE),
         Item("biased-data", "Future work: biased training data change the geometry of the last layer.", biased_data,
-             ("stsb/train", "stsb/test"), original="future work", cost={"tiny": 0.065, "quick": 0.32}),
+             ("stsb/train", "stsb/test"), original="future work", cost={"tiny": 0.065, "quick": 0.32, "standard": 1.6},
+             other_data=CHINESE_PARTS),
         Item("frozen-layers", "Future work: training for similarity needs the upper layers.", frozen_layers,
-             ("stsb/train", "stsb/test"), original="future work", cost={"tiny": 0.07, "quick": 0.53}),
+             ("stsb/train", "stsb/test"), original="future work", cost={"tiny": 0.07, "quick": 0.53, "standard": 3.2},
+             other_data=CHINESE_PARTS),
         Item("contrastive", "Future work: contrastive training lowers the baseline.", contrastive,
-             ("stsb/test", *CORPORA["en"]), original="future work", cost={"tiny": 0.07, "quick": 0.53}),
+             ("stsb/test", *CORPORA["en"]), original="future work", cost={"tiny": 0.07, "quick": 0.53, "standard": 6.5},
+             other_data=CHINESE_PARTS),
     ),
 )  # fmt: skip

@@ -149,7 +149,10 @@ def rule_sets(context: Context) -> Finding:
     rows.append(("(a random order)", bootstrap_means([areas["random"]])[0]))
     note = "The study uses all three for the BERT family, and attention and norm for SGPT."
     table = Table.of(
-        [Column("rules", "held constant"), Column("aupc", "AUPC", ".3f")], rows, f"{len(pairs)} pairs", note
+        [Column("rules", "held constant"), Column("aupc", "AUPC", ".3f")],
+        rows,
+        f"AUPC by what is held constant, {len(pairs)} pairs",
+        note,
     )
     none, two, all_three = (areas[variant] for variant in RULE_SETS.values())
     verdicts = (
@@ -207,7 +210,9 @@ def _hxp_without_biases(context: Context, texts: Sequence[str]) -> ConservationP
 def _r2_table(found: Conservation) -> Table:
     rows = [(one.name, r2_interval(one)) for one in found.panels]
     return Table.of(
-        ["panel", Column("r2", "R² to the identity", ".3f")], rows, f"{len(found.panels[0].relevance)} texts"
+        ["panel", Column("r2", "R² to the identity", ".3f")],
+        rows,
+        f"Conservation, {len(found.panels[0].relevance)} texts",
     )
 
 
@@ -250,7 +255,9 @@ def attention_scores(context: Context) -> Finding:
     )  # fmt: skip
     rows = [(layer, bootstrap_means([each])[0]) for layer, each in own.items()]
     table = Table.of(
-        ["layer", Column("own", "the two tokens' own part", ".3f")], rows, f"{len(found[1])} scores a layer"
+        ["layer", Column("own", "the two tokens' own part", ".3f")],
+        rows,
+        f"Attention scores, {len(found[1])} of each layer",
     )
     ledger = found[layers][0].figures()["ledger"]
     figures = {"own-part": Figure(partial(_drawn_parts, own), "The two tokens' own part by layer"), "ledger": ledger}

@@ -20,6 +20,7 @@ from likewise.reproduce.hidden_states_trajectories import sentence_trajectory_fi
 from likewise.reproduce.study import Context, Finding, Item, Study
 
 INSPECTED = {"en": BANKS, "zh": ("银行在河边。", "今天天气很好，我们去散步。")}
+CHINESE = {"zh": ("mstsb/zh_test",)}
 FACTS_NOTE = "Tokens, ids and shapes are read off the model and its tokenizer: there is no effect to judge."
 
 
@@ -51,14 +52,17 @@ STUDY = Study(
         Item(
             "pooling", "Mean pooling retrieves far better than CLS pooling.", by_pooling, (SEEN, UNSEEN),
             original="recall of BERT by pooling", cost={"tiny": 0.015, "quick": 0.3, "standard": 7},
+            other_data=CHINESE,
         ),
         Item(
             "layers", "The last layer retrieves better than the middle layers.", by_layer, (SEEN,),
             cost={"tiny": 0.012, "quick": 0.24, "standard": 7},
+            other_data=CHINESE,
         ),
         Item(
             "models", "A model that was tuned for retrieval beats plain BERT with mean pooling, but not with CLS.",
             by_model, (SEEN,), original="recall by model", cost={"tiny": 0.02, "quick": 0.12, "standard": 1},
+            other_data={"zh": ("mstsb/zh_train", "mstsb/zh_dev", "mstsb/zh_test")},
         ),
         Item(
             "queries", "Mean pooling answers six queries of a news search better than CLS pooling.", six_queries,
@@ -68,10 +72,12 @@ STUDY = Study(
             "baselines", "The model's vectors retrieve better than classic baselines.", against_baselines,
             (SEEN, UNSEEN),
             original="classic baselines", cost={"tiny": 0.008, "quick": 0.02, "standard": 3},
+            takes_vectors=True,
         ),
         Item(
             "ties", "Ties, which count in the query's favour, do not make the recall.", ties, (SEEN,),
-            cost={"tiny": 0.004, "quick": 0.016, "standard": 0.25},
+            cost={"tiny": 0.004, "quick": 0.016, "standard": 0.25, "full": 1.8},
+            other_data=CHINESE,
         ),
     ),
 )  # fmt: skip

@@ -40,7 +40,8 @@ class Record:
     key: str  # a hash of everything that the numbers depend on
     command: str
     date: str
-    seconds: float
+    seconds: float | None  # unknown of some imported runs
+    processor_seconds: float | None = None  # of all threads; other programs on the machine hardly change it
     rate: float | None = None  # tokens per second that the model encoded then
     budget: str = "quick"
     seeds: int = 1
@@ -58,6 +59,13 @@ class Record:
     def stem(self) -> str:
         """The name of the file without its ending."""
         return f"{self.item}-{short(self.model)}"
+
+    @property
+    def made(self) -> str:
+        """When it was made, how much work it was, and with which weights."""
+        time = "" if self.processor_seconds is None else f", {self.processor_seconds:.0f} s of processor time"
+        weights = f", weights {self.model_sha256[:12]}" if self.model_sha256 else ""
+        return f"{self.date}{time}{weights}"
 
     def write(self, folder: Path) -> Path:
         """Write the run file into the folder of its study."""

@@ -76,14 +76,15 @@ class Reproduction(Result):
         return found
 
     def _overview(self) -> dict[str, Table]:
-        """The same tables without what the items below say."""
-        rows = [
-            (one.study, one.item, short(one.model), each.claim, each.verdict)
-            for one in self.done
-            for each in one.verdicts
-        ]
-        header = ["study", "item", "model", "claim", "verdict"]
-        return self.tables() | {"verdicts": Table.of(header, rows, "Verdicts")}
+        """The verdicts of each study, and what did not run, without what the items below say."""
+        found = {}
+        for study in self.studies:
+            own = [one for one in self.done if one.study == study.name]
+            rows = [(one.item, short(one.model), each.claim, each.verdict) for one in own for each in one.verdicts]
+            if rows:
+                found[study.name] = Table.of(["item", "model", "claim", "verdict"], rows, f"Verdicts: {study.title}")
+        tables = self.tables()
+        return found | {name: tables[name] for name in tables if name == "not_run"}
 
     def fragments(self) -> list[str]:
         """The verdicts, then every study from top to bottom."""
@@ -107,9 +108,8 @@ class Reproduction(Result):
         return [section(heading, parts)]
 
     def _run(self, run: Record) -> list[str]:
-        parts = [f"<h3>{safe(short(run.model))}</h3>\n"]
-        parts += [paragraph(run.stand_in, note=True)] if run.stand_in else []
-        parts += [paragraph(sentence(each)) for each in run.verdicts]
+        parts = [paragraph(run.stand_in, note=True)] if run.stand_in else []
+        parts += [_marked(each) for each in run.verdicts]
         parts += [paragraph(note) for note in run.notes]
         for name, figure in run.figures.items():
             title = figure.title or name.replace("-", " ")
@@ -119,9 +119,8 @@ class Reproduction(Result):
                 f"<img alt='{safe(title)}' src='data:image/svg+xml;base64,{image}'></figure>\n"
             )
             parts += [paragraph(figure.note, note=True)] if figure.note else []
-        parts += [table_section(name, table) for name, table in run.tables.items() if not table.detail]
-        made = f"{run.command}; {run.date}, {run.seconds:.0f} s, weights {run.model_sha256[:12]}"
-        return [*parts, paragraph(made, note=True)]
+        parts += [table_section(name, table, level=4) for name, table in run.tables.items() if not table.detail]
+        return [section(short(run.model), [*parts, paragraph(f"{run.command}; {run.made}", note=True)], level=3)]
 
 
 def sentence(verdict: Verdict) -> str:
@@ -131,6 +130,12 @@ def sentence(verdict: Verdict) -> str:
     ends = [f"control: {control}"] if control else []
     ends += [f"{verdict.seeds} seeds"] if verdict.seeds > 1 else []
     return f"{verdict.verdict.capitalize()}: {verdict.claim} ({'; '.join([shown, *ends])})"
+
+
+def _marked(verdict: Verdict) -> str:
+    """The same as a paragraph that begins in bold."""
+    first, colon, rest = sentence(verdict).partition(":")
+    return f"<p><b>{safe(first)}</b>{colon}{safe(rest)}</p>\n"
 
 
 def _cells(verdict: Verdict) -> tuple[str, str, str, str, str, int]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from likewise.data import Dataset, locate
 from likewise.encoder import Encoder
@@ -84,7 +86,7 @@ def reproduce(
 
 def _total(study: Study, context: Context, rate: float) -> str:
     """How long the items take, by the rate of this machine."""
-    known = [one.cost[context.budget] for one in study.items if context.budget in one.cost]
+    known = [cost for one in study.items if (cost := one.tokens(context.budget)) is not None]
     unknown = len(study.items) - len(known)
     words = f"{len(study.items)} items, about {sum(known) * 1e6 / rate / 60:.0f} minutes at {rate:,.0f} tokens/s"
     return words + (f" and {unknown} of unknown time" if unknown else "")
@@ -94,26 +96,43 @@ def _attempt(study: Study, item: Item, context: Context, folder: Path, rate: flo
     """Run an item, or say in one line why it cannot run here."""
     name = f"{study.name} {item.name} ({context.short})"
     try:
-        data = {one: file_hash(locate(one, context.data_dir)) for one in item.data}
+        data = {name: file_hash(path) for name, path in _located(item, context).items()}
         key = _key(item, context, data)
         found = _finished(folder / study.name / f"{item.name}-{context.short}.json", key)
         if found is not None:
             say(f"{name}: done already")
             return found
-        cost = item.cost.get(context.budget)
+        cost = item.tokens(context.budget)
         say(f"{name}: running" + ("" if cost is None else f", about {cost * 1e6 / rate:.0f} s"))
         return _run(item, context, key, data, folder, rate)
     except (DataError, ModelError, MissingExtra, UsageError) as error:
         say(f"{name}: not run: {error}")
-        return NotRun(study.name, item.name, context.model, str(error))
+        return NotRun(study.name, item.name, context.short, str(error))
+
+
+def _located(item: Item, context: Context) -> dict[str, Path]:
+    """The public files of an item, by name."""
+    found, missing = {}, []
+    for name in item.files(context.language):
+        try:
+            found[name] = locate(name, context.data_dir)
+        except DataError:
+            missing.append(name)
+    if missing:
+        sets = " ".join(dict.fromkeys(name.partition("/")[0] for name in missing))
+        raise DataError(
+            f"needs {', '.join(missing)}; likewise data {sets} says how to get them, --data-dir where they are"
+        )
+    return found
 
 
 def _run(item: Item, context: Context, key: str, data: dict[str, str], folder: Path, rate: float) -> Record:
-    began, started = time.gmtime(), time.perf_counter()
+    began, started, worked = time.gmtime(), time.perf_counter(), _processor_seconds()
     finding = item.run(context)
     record = Record(
-        context.study, item.name, context.model, key, _command(item, context), time.strftime("%Y-%m-%d", began),
-        seconds=round(time.perf_counter() - started, 1), rate=round(rate), budget=context.budget, seeds=context.seeds,
+        context.study, item.name, context.short, key, _command(item, context), time.strftime("%Y-%m-%d", began),
+        seconds=round(time.perf_counter() - started, 1), processor_seconds=round(_processor_seconds() - worked, 1),
+        rate=round(rate), budget=context.budget, seeds=context.seeds,
         model_sha256=context.encoder.hash, data=data, versions=versions(), stand_in=stand_in_note(context),
         tables=finding.tables, verdicts=finding.verdicts, notes=finding.notes,
     )  # fmt: skip
@@ -122,18 +141,37 @@ def _run(item: Item, context: Context, key: str, data: dict[str, str], folder: P
     return record
 
 
+def _processor_seconds() -> float:
+    """The processor time of this process and of the workers that it has ended."""
+    return sum(os.times()[:4])
+
+
 def _key(item: Item, context: Context, data: Mapping[str, str]) -> str:
     """A hash of everything that the numbers depend on."""
     made_of = (FORMAT, context.study, item.name, item.version, dict(data), context.encoder.hash)
-    vectors = [] if context.vectors is None else [file_hash(context.vectors)]
-    return content_key(*made_of, context.budget, context.seeds, context.language, *vectors)
+    vectors = [file_hash(context.vectors)] if item.takes_vectors and context.vectors is not None else []
+    grammars = {language: _pipeline(context, language) for language in item.grammars}
+    return content_key(*made_of, context.budget, context.seeds, context.language, grammars, *vectors)
+
+
+def _pipeline(context: Context, language: str) -> dict[str, Any]:
+    """What spaCy says of the pipeline of a language; nothing if there is none."""
+    with suppress(ModelError, MissingExtra):
+        return dict(context.grammar(language).nlp.meta)
+    return {}
 
 
 def _command(item: Item, context: Context) -> str:
     """The command that repeats this item alone."""
     words = ["likewise reproduce", context.study, item.name, "--model", context.short]
     words += ["--budget", context.budget, "--seeds", str(context.seeds)]
-    return " ".join(words + ([] if context.language == "en" else ["--language", context.language]))
+    words += [] if context.language == "en" else ["--language", context.language]
+    for language in item.grammars:
+        if language in context.grammars:
+            words += ["--grammar", f"{language}={short(context.grammars[language])}"]
+    if item.takes_vectors and context.vectors is not None:
+        words += ["--vectors", context.vectors.name]
+    return " ".join(words)
 
 
 def _finished(path: Path, key: str) -> Record | None:

@@ -105,6 +105,17 @@ class Item:
     original: str = ""  # where it is in the study, such as table 3
     cost: Mapping[str, float] = field(default_factory=dict)  # budget -> as many million tokens as encoding takes
     version: int = 1  # raised when the same settings give other numbers
+    other_data: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # language -> files in their place
+    takes_vectors: bool = False  # whether word vectors change its numbers
+
+    def tokens(self, budget: str) -> float | None:
+        """The cost at a budget in million tokens: the last one that is stated up to it, since sizes stop growing."""
+        known = [self.cost[name] for name in BUDGETS[: BUDGETS.index(budget) + 1] if name in self.cost]
+        return known[-1] if known else None
+
+    def files(self, language: str) -> tuple[str, ...]:
+        """The public files that it reads for models of a language."""
+        return self.other_data.get(language, self.data)
 
 
 @dataclass(frozen=True)

@@ -338,11 +338,11 @@ def figure_section(name: str, figure: Figure) -> str:
     return section(title, [*note, f"<div class=wide>{inline_figure(figure.draw(), title)}</div>\n"])
 
 
-def table_section(name: str, table: Table) -> str:
+def table_section(name: str, table: Table, level: int = 2) -> str:
     """A table as a section of a page."""
     note = [paragraph(table.note, note=True)] if table.note else []
     numeric = [table.numeric(index) for index in range(len(table.columns))]
     rows = [
         [Number(text) if right else text for text, right in zip(row, numeric, strict=True)] for row in table.texts()
     ]
-    return section(table.title or name.replace("_", " "), [*note, html_table(table.headings, rows)])
+    return section(table.title or name.replace("_", " "), [*note, html_table(table.headings, rows)], level)
