@@ -28,6 +28,7 @@ test-all: test
 	$(PYTEST) -m "not nightly and not stores and not ($(FAST))"
 
 nightly: $(VENV)/.setup
+	$(INSTALL) --no-build-isolation -e ".[llama-index,haystack,mteb,bertopic]"
 	$(BIN)/python -m pytest -m "nightly and not stores" --timeout 7200
 
 # Real vector-store servers; the first run fetches them into a folder outside the repository.
