@@ -16,7 +16,7 @@ WORKERS ?= 2
 FAST := not slow and not data and not browser and not process
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: demo test test-all nightly stores setup check lint bench studio web web-check clean
+.PHONY: demo test test-all nightly stores setup check lint bench docs release studio web web-check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/likewise demo --out out/demo.html
@@ -61,6 +61,15 @@ web-check: web/node_modules/.package-lock.json
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	cd web && npm install --no-save --no-audit --no-fund
 
+# The site in build/site: strictly, with its links checked, without a network.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/site/check.py build/site
+
+# Wheel and sdist in dist/, checked in clean environments, with hashes and a bill of materials.
+release:
+	.ci/release $(PYTHON)
+
 bench: $(VENV)/.setup
 	for file in bench/*.py; do $(BIN)/python $$file || exit 1; done
 
@@ -85,3 +94,7 @@ $(VENV)/.setup: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --no-build-isolation -e ".[all,dev]"
 	@$(COMPILE)
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: $(VENV)/.setup
+	$(INSTALL) --no-build-isolation -e ".[docs]"
+	@touch $@

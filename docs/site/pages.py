@@ -1,0 +1,58 @@
+"""Pages of the site that are files elsewhere: README, changelog, contributing, security; and the list of results.
+
+MkDocs calls these functions. Each such page is made from its file, so that nothing is written twice.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {
+    "index.md": "README.md",
+    "changelog.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "security.md": "SECURITY.md",
+}
+RESULTS = "Studies and results"
+
+
+def on_config(config: Any) -> Any:
+    """Add every page of results to its section, whatever pages there are."""
+    found = sorted(f"results/{path.name}" for path in (ROOT / "docs" / "results").glob("*.md"))
+    for section in config.nav:
+        if isinstance(section, dict) and RESULTS in section:
+            section[RESULTS] = [*section[RESULTS], *found]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages whose files are outside of docs/."""
+    for page, name in PAGES.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        files.append(File.generated(config, page, content=from_root(text)))
+    return files
+
+
+def from_root(text: str) -> str:
+    """The text of a file of the root with links as they are inside docs/.
+
+    >>> from_root("[a](docs/tutorial.md), [b](CHANGELOG.md)")
+    '[a](tutorial.md), [b](changelog.md)'
+    """
+    text = re.sub(r"\]\(docs/", "](", text)
+    for page, name in PAGES.items():
+        text = text.replace(f"]({name})", f"]({page})")
+    return text
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links from pages of docs/ to files of the root lead to their pages."""
+    depth = page.file.src_uri.count("/")
+    for target, name in PAGES.items():
+        markdown = markdown.replace(f"]({'../' * (depth + 1)}{name})", f"]({'../' * depth}{target})")
+    return markdown
