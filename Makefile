@@ -63,6 +63,7 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 
 # The site in build/site: strictly, with its links checked, without a network.
 docs: $(VENV)/.docs
+	$(BIN)/python docs/site/notebooks.py --run build/notebooks
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python docs/site/check.py build/site
 

@@ -1,4 +1,4 @@
-"""Pages of the site that are files elsewhere: README, changelog, contributing, security; and the list of results.
+"""Pages of the site that are files elsewhere: README, changelog, contributing, security, notebooks; results listed.
 
 MkDocs calls these functions. Each such page is made from its file, so that nothing is written twice.
 """
@@ -6,12 +6,20 @@ MkDocs calls these functions. Each such page is made from its file, so that noth
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import outputs
+
 ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "build" / "notebooks"
+SHOWN: dict[str, list[str]] = {}
+"""The outputs of each notebook's page."""
 PAGES = {
     "index.md": "README.md",
     "changelog.md": "CHANGELOG.md",
@@ -35,7 +43,17 @@ def on_files(files: Any, config: Any) -> Any:
     for page, name in PAGES.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=from_root(text)))
+    for path in sorted((ROOT / "examples").glob("[0-9]*.ipynb")):
+        ran = NOTEBOOKS / path.name  # with output; `make docs` runs the notebooks first
+        page = f"examples/{path.stem}.md"
+        text, SHOWN[page] = outputs.page(ran if ran.is_file() else path)
+        files.append(File.generated(config, page, content=text))
     return files
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Put the outputs of a notebook into its page."""
+    return outputs.filled(html, SHOWN.get(page.file.src_uri, []))
 
 
 def from_root(text: str) -> str:
@@ -44,7 +62,7 @@ def from_root(text: str) -> str:
     >>> from_root("[a](docs/tutorial.md), [b](CHANGELOG.md)")
     '[a](tutorial.md), [b](changelog.md)'
     """
-    text = re.sub(r"\]\(docs/", "](", text)
+    text = re.sub(r"\]\(docs/", "](", text).replace("](examples)", "](examples/01_first_explanation.md)")
     for page, name in PAGES.items():
         text = text.replace(f"]({name})", f"]({page})")
     return text
