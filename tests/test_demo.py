@@ -16,6 +16,7 @@ from likewise.demo import TEXTS, demo
 from likewise.encoder import Encoder
 from likewise.evaluation.sts import evaluate_sts
 from likewise.plotting.explained import explained_fragment
+from likewise.sample import sample_sentences
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,21 @@ def test_bundled_model_tells_the_story_of_the_page(minilm: Encoder) -> None:
     assert min(cosine["negation"], cosine["number"], cosine["role-swap"]) > cosine["idiom"] > cosine["unrelated"]
     strongest = [(left.text, right.text) for left, right, _ in found.explanation.strongest(3)]
     assert ("harbour", "harbour") in strongest
+
+
+def test_page_shows_reasons_meanings_and_a_near_miss(minilm: Encoder) -> None:
+    found = demo(minilm)
+    page = found.to_html()
+    # A fight comes before the volcano, and the page shows the word that is to blame.
+    (start, end, _), *_ = sorted(found.hits[0].words, key=lambda word: -word[2])
+    assert found.hits[0].text.startswith("A fight erupted") and found.hits[0].text[start:end] == "erupted"
+    assert all(hit.meaning is not None for hit in found.hits) and str(found.hits[0].meaning) in page
+    passage = found.documents[0].passage
+    assert passage is not None and passage.of > 1 and found.documents[0].text in " ".join(sample_sentences())
+    percentiles = [value for _, value in found.tables()["meanings"].rows]
+    assert percentiles == sorted(percentiles) and percentiles[0] < 0.9 < 0.99 < percentiles[-1]
+    assert 1 - found.near_miss.distance > 0.9, "a reader finds them different, the model does not"
+    assert found.near_miss.left_words.words.text in page and found.near_miss.left and found.near_miss.right
 
 
 def test_page_shows_the_study(wide: Encoder) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from likewise.interface import CrossEncoder, Encoder, Scorer
     from likewise.search import Index, explain_hits
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["CrossEncoder", "Encoder", "Explanation", "Index", "Scorer", "__version__", "explain_hits"]
 
 # Loaded on first use, so that `import likewise` stays free of torch.
