@@ -156,8 +156,9 @@ def demo(encoder: Encoder | Source = "minilm", texts: tuple[str, ...] = TEXTS) -
     ]
     by_cosine = sorted(kinds, key=lambda row: -row[3])
     why = explain(encoder, texts[0], texts[1], granularity="word")
-    found = inspect(encoder, texts[:1]), encoder.similarity(texts, texts), result, by_cosine, why
-    return Demo(texts, *found, *_searches(encoder), _near_miss(encoder, pairs, result))
+    read, similarity = inspect(encoder, texts[:1]), encoder.similarity(texts, texts)
+    searches = _searches(encoder)
+    return Demo(texts, read, similarity, result, by_cosine, why, *searches, _near_miss(encoder, pairs, result))
 
 
 def _searches(encoder: Encoder) -> tuple[Hits, Hits, Calibration]:
