@@ -11,7 +11,7 @@ import pytest
 from likewise.cluster import Cluster
 from likewise.data import Dataset
 from likewise.encoder import Encoder, forward
-from likewise.encoder.team import with_team
+from likewise.encoder.workers import with_team
 from likewise.evaluation.sts import evaluate_sts
 from likewise.explain import attribution as attributions
 from likewise.explain import pairs as explained_pairs

@@ -23,7 +23,7 @@ ON_CLUSTER = """
 import json, sys
 from likewise.cluster import Cluster
 from likewise.encoder import Encoder, forward
-from likewise.encoder.team import with_team
+from likewise.encoder.workers import with_team
 from likewise.geometry import GeometrySettings, geometry_of
 from likewise.sample import sample_sentences
 

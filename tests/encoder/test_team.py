@@ -19,8 +19,7 @@ from likewise.encoder import Encoder, forward
 from likewise.encoder.encoder import encode_variants
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.encoder.stream import encode_stream, open_vectors
-from likewise.encoder.team import team_of, with_team
-from likewise.encoder.workers import ALONE, Processes
+from likewise.encoder.workers import ALONE, Processes, team_of, with_team
 from likewise.evaluation.alignment import evaluate_alignment
 from likewise.evaluation.sts import evaluate_sts
 from likewise.explain import attribute, explain_many

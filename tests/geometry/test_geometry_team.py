@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from likewise.encoder import Encoder, forward
-from likewise.encoder.team import with_team
-from likewise.encoder.workers import Processes
+from likewise.encoder.workers import Processes, with_team
 from likewise.errors import Cancelled
 from likewise.geometry import Geometry, GeometrySettings, geometry_of
 from likewise.sample import sample_sentences

@@ -259,7 +259,7 @@ class TeamRun(RunSettings):
 
     def load(self, model: str, **pooling_config: Any) -> Encoder:
         """Load a model for which the team works."""
-        from likewise.encoder.team import with_team
+        from likewise.encoder.workers import with_team
 
         return with_team(super().load(model, **pooling_config), self.team)
 

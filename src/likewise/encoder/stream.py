@@ -28,11 +28,10 @@ from likewise.encoder import forward
 from likewise.encoder.encoder import Encoded, Encoder
 from likewise.encoder.forward import TOKEN_BUDGET, IdAndText, steady_memory
 from likewise.encoder.postprocessing import PostProcessing, check_kind, fit_postprocessing
-from likewise.encoder.team import team_of
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
 from likewise.encoder.windows import Cut, TextWindow, add_to, file_stream, plain_windows
-from likewise.encoder.workers import Task, Team
+from likewise.encoder.workers import Task, Team, team_of
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker, tracked
 from likewise.storage import only_writer

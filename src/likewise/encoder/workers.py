@@ -1,6 +1,7 @@
 """Teams: who does a task on each window of the input; the results come in the order of the input.
 
-A team is this process, several processes of this machine, or a cluster (``likewise.cluster``). Each worker loads the
+A team is this process, several processes of this machine, or a cluster (``likewise.cluster``). An encoder can have one:
+functions that compute on many texts cut them into windows and let ``done_by_team`` do them. Each worker loads the
 model once. It gets a window only when it waits for one, so that no pipe is ever full at both ends. A few windows at
 most are ahead of the oldest unfinished one, which bounds the memory. All windows are done whole and with the same
 threads, so the number of workers does not change a single bit.
@@ -12,9 +13,9 @@ import logging
 import multiprocessing
 import signal
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sized
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from itertools import chain, islice
 from multiprocessing.connection import Connection, wait
@@ -23,8 +24,9 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from likewise.data.remote import AnyPath
-from likewise.encoder.encoder import Encoder
+from likewise.encoder.encoder import Encoded, Encoder, Size, encode_window
 from likewise.encoder.forward import steady_memory
+from likewise.encoder.pooling import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.weights import identity
 from likewise.errors import LikewiseError, ModelError, UsageError, first_line
@@ -120,14 +122,12 @@ class Processes:
     count: int = 1
     device: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.count < 1:
-            raise UsageError(f"workers must be at least 1, got {self.count}")
-
     def run(
         self, encoder: Encoder, task: Task[Window, Done], windows: Iterable[Window], ticker: Ticker
     ) -> Generator[tuple[Window, Done]]:
         """Each window with the task's result, in order."""
+        if self.count < 1:
+            raise UsageError(f"workers must be at least 1, got {self.count}")
         stream = iter(windows)
         first = list(islice(stream, self.count))
         if len(first) > 1:
@@ -144,6 +144,63 @@ class Processes:
 
 
 ALONE = Processes()
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class TeamEncoder(Encoder):
+    """An encoder with a team, which it keeps when its pooling changes."""
+
+    team: Team = ALONE
+
+    def encoded_windows(
+        self, variants: Sequence[Encoder], windows: Iterable[Sequence[str]], prompt: str, size: Size, ticker: Ticker
+    ) -> Iterator[list[Encoded]]:
+        """The vectors of each window, by the team."""
+        task = EncodeVariants(tuple(one.pooling_config for one in variants), prompt, size)
+        return (found for _, found in done_by_team(self, task, windows, ticker))
+
+
+@dataclass(frozen=True)
+class EncodeVariants:
+    """The task of a worker: the vectors of a window's texts by several poolings."""
+
+    poolings: tuple[PoolingConfig, ...]
+    prompt: str
+    size: Size
+
+    def __call__(self, encoder: Encoder, window: Sequence[str], progress: Progress | None) -> list[Encoded]:
+        """The vectors (n, d) of each pooling."""
+        own = encoder.pooling_config
+        variants = [encoder if one == own else encoder.with_pooling(**vars(one)) for one in self.poolings]
+        return encode_window(variants, window, self.prompt, self.size, progress)
+
+
+def with_team(encoder: Encoder, team: Team) -> Encoder:
+    """The same encoder with a team that works for it."""
+    parts: dict[str, Any] = {field.name: getattr(encoder, field.name) for field in fields(Encoder)}
+    return TeamEncoder(**parts, team=team)
+
+
+def team_of(encoder: Encoder, workers: int | Team | None = None) -> Team:
+    """The given workers, or else the encoder's own team; without one, this process."""
+    if workers is not None:
+        return Processes(workers) if isinstance(workers, int) else workers
+    return encoder.team if isinstance(encoder, TeamEncoder) else ALONE
+
+
+def done_by_team(
+    encoder: Encoder, task: Task[Window, Done], windows: Iterable[Window], ticker: Ticker
+) -> Generator[tuple[Window, Done]]:
+    """Each window with the task's result, in order; a single window is done here, since a team takes seconds to start.
+
+    Windows are cut by position alone, so the results are the same for every team.
+    """
+    stream = iter(windows)
+    first = list(islice(stream, 2))
+    if len(first) > 1:
+        yield from team_of(encoder).run(encoder, task, chain(first, stream), ticker)
+    for window in first if len(first) == 1 else ():
+        yield window, task(encoder, window, ticker.part())
 
 
 class Pool(Protocol):

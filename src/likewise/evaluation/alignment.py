@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from likewise.data import AlignedPair, Dataset, read_alignments
 from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.forward import windows
-from likewise.encoder.team import done_by_team
 from likewise.encoder.weights import identity
+from likewise.encoder.workers import done_by_team
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.link_metrics import (
     Discrete,

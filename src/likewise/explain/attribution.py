@@ -15,8 +15,8 @@ from likewise.data import Dataset
 from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.forward import windows
 from likewise.encoder.similarity import unit
-from likewise.encoder.team import done_by_team
 from likewise.encoder.tokens import report_truncation
+from likewise.encoder.workers import done_by_team
 from likewise.errors import DataError, UsageError, first_line
 from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Metadata, require_complete
 from likewise.explain.linear_map import has_columns

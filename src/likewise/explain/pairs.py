@@ -13,9 +13,8 @@ import numpy as np
 from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.forward import steady_memory
 from likewise.encoder.similarity import MEASURES
-from likewise.encoder.team import done_by_team, team_of
 from likewise.encoder.tokens import report_truncation
-from likewise.encoder.workers import ALONE
+from likewise.encoder.workers import ALONE, done_by_team, team_of
 from likewise.errors import UsageError
 from likewise.explain.explanation import (
     TOLERANCE,

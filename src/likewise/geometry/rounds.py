@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from likewise.encoder import Encoder
 from likewise.encoder.forward import steady_memory, text_windows
-from likewise.encoder.team import team_of
-from likewise.encoder.workers import ALONE, Team
+from likewise.encoder.workers import ALONE, Team, team_of
 from likewise.geometry.occurrences import (
     GeometrySettings,
     Occurrences,

@@ -18,10 +18,9 @@ from likewise.encoder.forward import steady_memory, text_windows
 from likewise.encoder.pooling import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.similarity import MEASURES, unit
-from likewise.encoder.team import team_of
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
-from likewise.encoder.workers import Team
+from likewise.encoder.workers import Team, team_of
 from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Result, Table
