@@ -72,5 +72,6 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links from pages of docs/ to files of the root lead to their pages."""
     depth = page.file.src_uri.count("/")
     for target, name in PAGES.items():
-        markdown = markdown.replace(f"]({'../' * (depth + 1)}{name})", f"]({'../' * depth}{target})")
+        there, here = "../" * (depth + 1) + name, "../" * depth + target
+        markdown = re.sub(rf"\]\({re.escape(there)}(?=[)#])", f"]({here}", markdown)
     return markdown
