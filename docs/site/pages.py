@@ -75,3 +75,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         there, here = "../" * (depth + 1) + name, "../" * depth + target
         markdown = re.sub(rf"\]\({re.escape(there)}(?=[)#])", f"]({here}", markdown)
     return markdown
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the theme's search dialog for screen readers."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )
