@@ -48,9 +48,9 @@ def explained_metadata(
 
     A score of None is unknown. ``options`` are those of :func:`likewise.explain_hits`.
     """
-    told = [index for index, (text, _) in enumerate(found) if text is not None and text.strip()]
+    filled = [index for index, (text, _) in enumerate(found) if text is not None and text.strip()]
     rows: list[dict[str, Any]] = [{} for _ in found]
-    for index, hit in zip(told, explain_hits(encoder, query, [found[one] for one in told], **options), strict=True):
+    for index, hit in zip(filled, explain_hits(encoder, query, [found[one] for one in filled], **options), strict=True):
         meaning = {} if calibration is None else {"meaning": calibration.meaning(hit.score).to_dict()}
         rows[index] = hit_metadata(hit) | meaning
     return rows
