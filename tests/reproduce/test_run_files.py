@@ -37,7 +37,9 @@ def test_run_files_are_of_known_items_and_name_their_settings() -> None:
         assert (RUNS / one.study / f"{one.stem}.json").exists()
         if not one.origin:
             assert one.budget in BUDGETS and one.versions["likewise"] and len(one.model_sha256) == 64
-            assert one.seconds and one.command.startswith(f"likewise reproduce {one.study} {one.item} --model ")
+            assert one.seconds is not None and one.command.startswith(
+                f"likewise reproduce {one.study} {one.item} --model "
+            )
             assert one.verdicts or one.notes
 
 
