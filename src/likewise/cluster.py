@@ -16,6 +16,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,16 +71,21 @@ class Cluster:
 
     def _connect(self, ray: Any) -> None:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+        failures = (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError)
         if self.address == LOCAL:
             cores = os.cpu_count() or 1
             count = self.workers or max(1, cores // self.threads)
             size = {"num_cpus": max(count * self.threads, cores), "object_store_memory": STORE_BYTES * min(count, 16)}
-            ray.init(LOCAL, include_dashboard=False, **size, **quiet)
+            try:
+                ray.init(LOCAL, include_dashboard=False, **size, **quiet)
+            except failures as error:
+                flaw = f"Ray cannot start on this machine ({first_line(error)})"
+                raise LikewiseError(f"{flaw}; see its logs in /tmp/ray, or give --workers without --cluster") from error
             return
         _check_address(self.address)
         try:
             ray.init(self.address, **quiet)
-        except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except failures as error:
             raise _unreachable(self.address, first_line(error)) from error
 
     def reaches(self, path: AnyPath) -> bool:
@@ -149,12 +155,18 @@ def _own_token() -> Iterator[None]:
     if any(name in os.environ for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")):
         yield
         return
-    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    os.environ["RAY_AUTH_TOKEN"] = _token()
     try:
         yield
     finally:
         for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):  # Ray sets the mode
             os.environ.pop(name, None)
+
+
+@cache
+def _token() -> str:
+    """One token for all clusters that this process starts: Ray remembers the first one."""
+    return secrets.token_hex(32)
 
 
 def _check_address(address: str) -> None:
