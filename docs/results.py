@@ -26,7 +26,7 @@ RUNS = FOLDER / "runs"
 def page(study: Study, runs: list[Record]) -> str:
     """The page of a study."""
     head = [f"# Results: {study.title}", study.published.citation]
-    head += [f"Made by `python docs/results.py` from the [run files](runs/{study.name}). {RULE}"]
+    head += [f"Made by `python docs/results.py` from the run files in `docs/results/runs/{study.name}`. {RULE}"]
     rows = [
         f"| [{item.name}](#{_anchor(study, item.name)}) | {item.original} | {_verdicts(item.name, runs)} |"
         for item in study.items
