@@ -38,18 +38,23 @@ def only(target: ServerTarget, node: int) -> ServerTarget:
 
 
 def wait_for_replicas(cluster: QdrantCluster) -> None:
-    """Until both nodes have every shard, and all of it."""
+    """Until both nodes have every shard, and all of it.
+
+    The states alone do not say so: a node that comes back is listed as active until both have agreed that it missed
+    rows. Each node counts its own.
+    """
     from qdrant_client import QdrantClient
 
-    def is_whole(url: str) -> bool:
+    def rows_if_whole(url: str) -> int | None:
         client = QdrantClient(url=url, check_compatibility=False)
         name = next(alias.collection_name for alias in client.get_aliases().aliases if alias.alias_name == "news")
         found = client.http.distributed_api.collection_cluster_info(name).result
         states = [str(shard.state.value) for shard in [*found.local_shards, *found.remote_shards]]
-        return len(found.local_shards) == found.shard_count and set(states) == {"Active"}
+        is_whole = len(found.local_shards) == found.shard_count and set(states) == {"Active"}
+        return client.count(name, exact=True).count if is_whole else None
 
     until = time.monotonic() + 120
-    while not all(is_whole(node.url) for node in cluster.nodes):
+    while len(counts := {rows_if_whole(node.url) for node in cluster.nodes}) != 1 or None in counts:
         assert time.monotonic() < until, "the replicas do not become whole"
         time.sleep(0.5)
 
