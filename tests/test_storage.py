@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ from likewise.storage import (
     file_hash,
     only_writer,
     user_cache,
+    write_tensors,
     write_text,
 )
 
@@ -207,3 +209,19 @@ def test_the_cache_folder_by_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     assert user_cache() == Path("/tmp/xdg/likewise")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert user_cache() == Path.home() / ".cache" / "likewise"
+
+
+def test_a_user_without_a_home_learns_how_to_give_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("LIKEWISE_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    with pytest.raises(UsageError, match="set LIKEWISE_CACHE"):
+        user_cache()
+
+
+def test_tensors_that_cannot_be_written_are_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"weights\.safetensors"):
+        write_tensors(tmp_path / "none" / "weights.safetensors", {"a": torch.zeros(2)})

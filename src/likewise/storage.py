@@ -10,15 +10,18 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from zipfile import BadZipFile
 
 from filelock import FileLock, Timeout
 
-from likewise.errors import UsageError
+from likewise.errors import UsageError, first_line
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 log = logging.getLogger("likewise")
 Loaded = TypeVar("Loaded")
@@ -36,7 +39,10 @@ def user_cache() -> Path:
     """
     if own := os.environ.get("LIKEWISE_CACHE"):
         return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "likewise"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "likewise"
+    except RuntimeError as error:  # no HOME, and a user without an entry, as in some containers
+        raise UsageError("no home folder for the cache; set LIKEWISE_CACHE to a folder") from error
 
 
 def atomic_write(path: Path, write: Callable[[Path], Any], unique: bool = False) -> None:
@@ -54,6 +60,17 @@ def atomic_write(path: Path, write: Callable[[Path], Any], unique: bool = False)
         draft.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write tensors as a safetensors file; a file that cannot be written is an ``OSError``, as everywhere else."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    try:
+        save_file(dict(tensors), path, metadata=metadata)
+    except SafetensorError as error:
+        raise OSError(f"{path}: {first_line(error)}") from error
 
 
 def write_text(path: Path, text: str) -> None:

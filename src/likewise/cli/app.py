@@ -75,5 +75,6 @@ def main() -> None:
     except OSError as error:
         # A file that cannot be read or written; the operating system says why.
         where = "" if error.filename is None else f"{error.filename}: "
-        notice(f"{where}{error.strerror or error}; give another path or make room")
+        reason = error.strerror or f"a file could not be read or written ({error})"
+        notice(f"{where}{reason}; give another path or make room")
         sys.exit(2)

@@ -22,7 +22,7 @@ from likewise.encoder.config import CLASSIFIER, CONFIG, ONNX_FILE
 from likewise.encoder.tokens import TokenizedText
 from likewise.encoder.weights import PICKLE, WEIGHTS, convert
 from likewise.errors import MissingExtra, ModelError, first_line
-from likewise.storage import atomic_write, file_hash
+from likewise.storage import atomic_write, file_hash, write_tensors
 
 Array = NDArray[Any]
 MOST_TOKENS = 512  # The limit of a folder whose tokenizer names none
@@ -99,8 +99,6 @@ def convert_folder(folder: Path) -> list[Path]:
 
 def converted_onnx(folder: Path) -> list[Path]:
     """Write the weights of a folder's ONNX file as safetensors, and a ``config.json`` if there is none."""
-    from safetensors.torch import save_file
-
     target, config = folder / WEIGHTS, folder / CONFIG
     if target.exists():
         raise ModelError(f"{target} exists already; remove it to convert again")
@@ -111,7 +109,7 @@ def converted_onnx(folder: Path) -> list[Path]:
         made = json.dumps(graph.bert_config(), indent=2) + "\n"
         atomic_write(config, lambda draft: draft.write_text(made, encoding="utf-8"))
         written.append(config)
-    atomic_write(target, lambda draft: save_file(tensors, str(draft), metadata={"format": "pt"}))
+    atomic_write(target, lambda draft: write_tensors(draft, tensors, {"format": "pt"}))
     return written
 
 

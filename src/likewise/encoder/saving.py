@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 
 from likewise.encoder import config
 from likewise.encoder.config import CROSS_ENCODER, PIPELINE, SCORES
@@ -27,7 +26,7 @@ from likewise.encoder.pooling import Dense, pooling_parts
 from likewise.encoder.tokens import SPECIAL, TOKENIZER, VOCABULARIES, Vocabulary
 from likewise.encoder.weights import SHARDS, WEIGHTS, model_view
 from likewise.errors import UsageError, first_line
-from likewise.storage import sync
+from likewise.storage import sync, write_tensors
 
 FORMER_FILES = (
     *(config.OWN_SETTINGS, config.OWN_WEIGHTS, WEIGHTS, SHARDS, "model-*-of-*.safetensors"),
@@ -214,7 +213,7 @@ def _write_dense(head: Dense, folder: Path, more: Mapping[str, Any] | None = Non
 def _save(weights: Mapping[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
     # Copies: safetensors rejects weights that share memory.
     copies = {name: weight.detach().cpu().clone().contiguous() for name, weight in weights.items()}
-    save_file(copies, path, metadata=metadata)
+    write_tensors(path, copies, metadata)
 
 
 def _write_json(path: Path, content: Any) -> None:

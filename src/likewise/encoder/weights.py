@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from likewise.encoder.config import CONFIG, config_of, inside, native_config, read_config
@@ -24,7 +23,7 @@ from likewise.encoder.model_view import ACTIVATIONS, POOLER, ModelView, Parts, T
 from likewise.encoder.published import published_models, short_names
 from likewise.errors import MissingExtra, ModelError, UsageError, first_line
 from likewise.results import Result, Table
-from likewise.storage import FileCache, atomic_write, content_key, file_hash, user_cache
+from likewise.storage import FileCache, atomic_write, content_key, file_hash, user_cache, write_tensors
 
 if TYPE_CHECKING:
     from likewise.encoder.encoder import Encoder
@@ -213,7 +212,7 @@ def _converted(path: Path) -> Path:
     # Copies: safetensors rejects tied weights, which share memory.
     state = {name: value.detach().clone().contiguous() for name, value in state.items()}
     target = path.with_name(WEIGHTS)
-    atomic_write(target, lambda draft: save_file(state, str(draft), metadata={"format": "pt"}))
+    atomic_write(target, lambda draft: write_tensors(draft, state, {"format": "pt"}))
     return target
 
 

@@ -23,7 +23,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from likewise.errors import Cancelled, DataError, TrainingError, UsageError
 from likewise.progress import Progress, Ticker
-from likewise.storage import atomic_write
+from likewise.storage import atomic_write, write_tensors
 from likewise.train.config import TrainConfig
 from likewise.train.examples import Example
 from likewise.train.heads import frozen_batchnorm, loss_of, smoothness
@@ -61,11 +61,9 @@ class Checkpoint:
 
     def save(self, path: Path) -> None:
         """Write the file atomically: a break leaves the earlier one."""
-        from safetensors.torch import save_file
-
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
         facts = {"facts": json.dumps({"format": FORMAT, **self.metadata})}
-        atomic_write(path, lambda draft: save_file(tensors, str(draft), metadata=facts))
+        atomic_write(path, lambda draft: write_tensors(draft, tensors, facts))
 
     @classmethod
     def load(cls, path: Path) -> Checkpoint:
