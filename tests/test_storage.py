@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +25,6 @@ from likewise.storage import (
     file_hash,
     only_writer,
     user_cache,
-    write_tensors,
     write_text,
 )
 
@@ -220,8 +218,3 @@ def test_a_user_without_a_home_learns_how_to_give_a_cache(monkeypatch: pytest.Mo
     monkeypatch.setattr(Path, "expanduser", homeless)
     with pytest.raises(UsageError, match="set LIKEWISE_CACHE"):
         user_cache()
-
-
-def test_tensors_that_cannot_be_written_are_an_error_of_the_system(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"weights\.safetensors"):
-        write_tensors(tmp_path / "none" / "weights.safetensors", {"a": torch.zeros(2)})

@@ -10,18 +10,15 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 from zipfile import BadZipFile
 
 from filelock import FileLock, Timeout
 
-from likewise.errors import UsageError, first_line
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from likewise.errors import UsageError
 
 log = logging.getLogger("likewise")
 Loaded = TypeVar("Loaded")
@@ -60,17 +57,6 @@ def atomic_write(path: Path, write: Callable[[Path], Any], unique: bool = False)
         draft.unlink(missing_ok=True)
         raise
     sync(path.parent)
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write tensors as a safetensors file; a file that cannot be written is an ``OSError``, as everywhere else."""
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    try:
-        save_file(dict(tensors), path, metadata=metadata)
-    except SafetensorError as error:
-        raise OSError(f"{path}: {first_line(error)}") from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from transformers import BertModel
 
 from likewise.encoder import Encoder
-from likewise.encoder.weights import convert, tensors_hash, weight_files, weights_hash
+from likewise.encoder.weights import convert, tensors_hash, weight_files, weights_hash, write_tensors
 from likewise.errors import ModelError
 from twins import twin_model
 
@@ -304,3 +304,8 @@ print(len(loaded))
 """
     done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("4\n", "")
+
+
+def test_tensors_that_cannot_be_written_are_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"weights\.safetensors"):
+        write_tensors(tmp_path / "none" / "weights.safetensors", {"a": torch.zeros(2)})

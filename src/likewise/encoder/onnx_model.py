@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from likewise.encoder.config import CLASSIFIER, CONFIG, ONNX_FILE
 from likewise.encoder.tokens import TokenizedText
-from likewise.encoder.weights import PICKLE, WEIGHTS, convert
+from likewise.encoder.weights import PICKLE, WEIGHTS, convert, write_tensors
 from likewise.errors import MissingExtra, ModelError, first_line
-from likewise.storage import atomic_write, file_hash, write_tensors
+from likewise.storage import atomic_write, file_hash
 
 Array = NDArray[Any]
 MOST_TOKENS = 512  # The limit of a folder whose tokenizer names none

@@ -24,9 +24,9 @@ from likewise.encoder.learned_pooling import LEARNED, learned_settings
 from likewise.encoder.model_view import POOLER, Transformer
 from likewise.encoder.pooling import Dense, pooling_parts
 from likewise.encoder.tokens import SPECIAL, TOKENIZER, VOCABULARIES, Vocabulary
-from likewise.encoder.weights import SHARDS, WEIGHTS, model_view
+from likewise.encoder.weights import SHARDS, WEIGHTS, model_view, write_tensors
 from likewise.errors import UsageError, first_line
-from likewise.storage import sync, write_tensors
+from likewise.storage import sync
 
 FORMER_FILES = (
     *(config.OWN_SETTINGS, config.OWN_WEIGHTS, WEIGHTS, SHARDS, "model-*-of-*.safetensors"),

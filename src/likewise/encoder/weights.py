@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from likewise.encoder.config import CONFIG, config_of, inside, native_config, read_config
@@ -23,7 +24,7 @@ from likewise.encoder.model_view import ACTIVATIONS, POOLER, ModelView, Parts, T
 from likewise.encoder.published import published_models, short_names
 from likewise.errors import MissingExtra, ModelError, UsageError, first_line
 from likewise.results import Result, Table
-from likewise.storage import FileCache, atomic_write, content_key, file_hash, user_cache, write_tensors
+from likewise.storage import FileCache, atomic_write, content_key, file_hash, user_cache
 
 if TYPE_CHECKING:
     from likewise.encoder.encoder import Encoder
@@ -198,6 +199,14 @@ def convert(folder: Path) -> list[Path]:
     if made := [path for path in pickles if path.with_name(WEIGHTS).exists()]:
         raise ModelError(f"{made[0].with_name(WEIGHTS)} exists already; remove it to convert again")
     return [_converted(path) for path in pickles]
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write tensors as a safetensors file; a file that cannot be written is an ``OSError``, as everywhere else."""
+    try:
+        save_file(dict(tensors), path, metadata=metadata)
+    except SafetensorError as error:
+        raise OSError(f"{path}: {first_line(error)}") from error
 
 
 def _converted(path: Path) -> Path:

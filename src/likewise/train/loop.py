@@ -21,9 +21,10 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
+from likewise.encoder.weights import write_tensors
 from likewise.errors import Cancelled, DataError, TrainingError, UsageError
 from likewise.progress import Progress, Ticker
-from likewise.storage import atomic_write, write_tensors
+from likewise.storage import atomic_write
 from likewise.train.config import TrainConfig
 from likewise.train.examples import Example
 from likewise.train.heads import frozen_batchnorm, loss_of, smoothness
