@@ -35,7 +35,7 @@ class TestMarked:
         found = marked(HOSTILE, words, 0.5)
         assert inner(found) == HOSTILE and not re.search(r"<(?!/?mark\b)", found)
         assert [(kind, title) for kind, _, title, _ in marks(found)] == [
-            ("p x", "+0.5000"), ("n", "-0.2500"), ("p", "+0.0000")
+            ("p", "+0.5000"), ("n", "-0.2500"), ("p", "+0.0000")
         ]  # fmt: skip
 
     def test_strength_is_on_the_scale(self) -> None:
