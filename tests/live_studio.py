@@ -97,6 +97,8 @@ class Visit:
 
         self.page.goto(f"{self.studio.address}#/{view}" + (f"?{urlencode(settings)}" if settings else ""))
         self.page.wait_for_selector(f"main[data-view={view}] .form, main[data-view={view}] details")
+        for fold in self.page.locator("details.folded:not([open]) > summary").all()[::-1]:
+            fold.click()
         return self.page
 
     def until(self, holds: Callable[[], bool]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 
@@ -20,9 +20,31 @@ def similarity(page: Any) -> float:
     return float(page.locator("[data-testid=similarity]").first.inner_text())
 
 
+def test_the_studio_opens_on_a_finding(visit: Any) -> None:
+    page = visit.open()
+    page.wait_for_selector(".ledger")
+    left, right = (page.get_by_label(f"{side} text").first.input_value() for side in ("left", "right"))
+    assert left == "Fire in hospital kills 38" and right == "38 feared dead in hospital fire"
+    assert re.fullmatch(r".+ × .+ \([+−]0\.\d+\) (adds|takes away) most\..*", page.locator(".finding").inner_text())
+    page.locator(".note button").click()
+    visit.until(lambda: page.get_by_label("left text").first.input_value() == "He did not buy the house.")
+    page.get_by_label("left text").first.fill("")
+    page.get_by_label("right text").first.fill("")
+    page.get_by_text("Type two texts").wait_for()
+
+
+def test_settings_are_folded_until_one_is_used(visit: Any) -> None:
+    for settings, is_open in (({}, False), ({"method": "hxp"}, True)):
+        visit.page.goto("about:blank")
+        visit.page.goto(f"{visit.studio.address}#/pair?{urlencode({'left': LEFT, 'right': RIGHT, **settings})}")
+        visit.page.wait_for_selector(".ledger")
+        assert visit.page.get_by_label("method").is_visible() is is_open
+        assert visit.page.get_by_label("granularity").is_visible()
+
+
 def test_typing_explains_and_the_ledger_adds_up(visit: Any) -> None:
     page = visit.open()
-    page.get_by_text("Type two texts").wait_for()
+    page.wait_for_selector(".finding")
     page.get_by_label("left text").first.fill(LEFT)
     page.get_by_label("right text").first.fill(RIGHT)
     page.wait_for_selector(".ledger")

@@ -21,7 +21,7 @@ def built(page: Any) -> None:
 
 def test_search_and_the_classic_rankers(visit: Any) -> None:
     page = visit.open("search", corpus="sample/sentences")
-    page.get_by_text("build its index").wait_for()
+    page.get_by_text("Press Build the index").wait_for()
     built(page)
     page.get_by_placeholder("What do you look for?").fill("a noise like a helicopter")
     page.wait_for_selector("[data-figure=search-hits] li")

@@ -1,6 +1,8 @@
 /** Fields: what a reader sets, each with its name. */
 
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { setting } from "../address";
 
 export const Field = ({ name, children, wide }: { name: string; children: ComponentChildren; wide?: boolean }) => (
   <label class={wide ? "field wide" : "field"}>
@@ -8,6 +10,24 @@ export const Field = ({ name, children, wide }: { name: string; children: Compon
     {children}
   </label>
 );
+
+interface FoldedProps {
+  /** what the settings are called in the address */
+  names: string[];
+  isOpen?: boolean;
+  children: ComponentChildren;
+}
+
+/** Settings that most people never touch: folded, unless one of them is in the address. */
+export function Folded({ names, isOpen = false, children }: FoldedProps) {
+  const [open] = useState(() => isOpen || names.some(name => setting(name) !== ""));
+  return (
+    <details class="folded" open={open}>
+      <summary>Settings</summary>
+      <div class="form">{children}</div>
+    </details>
+  );
+}
 
 type Choice = string | [value: string, name: string];
 

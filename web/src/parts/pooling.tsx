@@ -1,9 +1,10 @@
 /** The choice of a model, its pooling, its layer, and whether special tokens take part. */
 
+import type { ComponentChildren } from "preact";
 import { set, setting } from "../address";
 import { offered } from "../start";
 import type { PoolingRequest } from "../types";
-import { Check, Choose, NumberField } from "./fields";
+import { Check, Choose, Folded, NumberField } from "./fields";
 
 type Pooling = Partial<PoolingRequest> | null | undefined;
 
@@ -37,31 +38,43 @@ export function poolingName(request: Pooling): string {
     .join(" · ");
 }
 
-export function ChoosePooling({ prefix = "", name = "model" }: { prefix?: string; name?: string }) {
+interface Props {
+  prefix?: string;
+  name?: string;
+  /** more settings that are folded, and what they are called in the address */
+  children?: ComponentChildren;
+  names?: string[];
+}
+
+export function ChoosePooling({ prefix = "", name = "model", children, names = [] }: Props) {
   const { models, poolings } = offered();
   const put = (what: string) => (value: string) => set({ [prefix + what]: value || null });
   return (
     <>
       <Choose name={name} value={setting(`${prefix}model`, models[0])} choices={models} onChange={put("model")} />
-      <Choose
-        name="pooling"
-        value={setting(`${prefix}pooling`)}
-        choices={[["", "its own"], ...poolings]}
-        onChange={put("pooling")}
-      />
-      <NumberField
-        name="layer"
-        value={setting(`${prefix}layer`)}
-        onChange={put("layer")}
-        min={-100}
-        max={100}
-        placeholder="its own"
-      />
-      <Check
-        name="special tokens"
-        value={setting(`${prefix}special`) !== "off"}
-        onChange={on => set({ [`${prefix}special`]: on ? null : "off" })}
-      />
+      {/* A second model is there to differ. */}
+      <Folded isOpen={prefix !== ""} names={[...names, ...["pooling", "layer", "special"].map(each => prefix + each)]}>
+        {children}
+        <Choose
+          name="pooling"
+          value={setting(`${prefix}pooling`)}
+          choices={[["", "its own"], ...poolings]}
+          onChange={put("pooling")}
+        />
+        <NumberField
+          name="layer"
+          value={setting(`${prefix}layer`)}
+          onChange={put("layer")}
+          min={-100}
+          max={100}
+          placeholder="its own"
+        />
+        <Check
+          name="special tokens"
+          value={setting(`${prefix}special`) !== "off"}
+          onChange={on => set({ [`${prefix}special`]: on ? null : "off" })}
+        />
+      </Folded>
     </>
   );
 }

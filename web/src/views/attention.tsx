@@ -529,8 +529,8 @@ export function AttentionView() {
       <JobState id={id} found={found} />
       {!id && (
         <Empty>
-          Choose a corpus of scored pairs: the attention maps of every layer become points, which can be clustered and
-          brushed.
+          Press Read the attention maps. The maps of every layer become points; cluster them, brush them, or click one
+          to see its pair.
         </Empty>
       )}
       {found.result && <Studied study={id} points={found.result} />}

@@ -230,7 +230,7 @@ function PatternsPart({ corpus }: { corpus: string }) {
       <JobState id={id} found={found} />
       {!id && (
         <Empty>
-          Choose a corpus of pairs: every pair is explained, and the explanations are summed by part of speech.
+          Press Analyse: every pair of the corpus is explained, and the explanations are summed by part of speech.
         </Empty>
       )}
       {result && (
@@ -341,7 +341,8 @@ function LintPart({ corpus }: { corpus: string }) {
       <JobState id={id} found={found} />
       {!id && (
         <Empty>
-          Negation, numbers and roles that the model passes over; similarity from special tokens or stop words.
+          Press Look for suspicious pairs. It finds negation, numbers and roles that the model passes over, and
+          similarity from special tokens or stop words.
         </Empty>
       )}
       {found.result && <Findings found={found.result} request={found.job?.asked} />}

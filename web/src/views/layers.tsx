@@ -276,7 +276,7 @@ function GeometryPart() {
       <JobState id={id} found={found} />
       {!id && (
         <Empty>
-          Choose a corpus: anisotropy, self-similarity and more are measured in every layer, with intervals.
+          Press Measure: anisotropy, self-similarity and more, in every layer of the chosen corpus, with intervals.
         </Empty>
       )}
       {found.result && <GeometryCurves results={found.result.results} />}

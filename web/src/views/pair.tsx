@@ -1,7 +1,7 @@
 /** Two texts: how similar they are, and why. */
 
 import { useMemo } from "preact/hooks";
-import { choice, set, setting } from "../address";
+import { address, choice, set, setting } from "../address";
 import { api } from "../api";
 import { explainedDrawing } from "../drawing";
 import { type ExplainedPair, type Side, strongestPairs } from "../explained";
@@ -29,11 +29,17 @@ const REFERENCES: [string, string][] = [
   ["none", "nothing"],
 ];
 
+const isNew = () => !address.value.settings.has("left") && !address.value.settings.has("right");
+
+/** The texts in the address; where it has none, the first example. */
+const texts = () => (isNew() ? offered().examples.pairs[0] : [setting("left"), setting("right")]);
+
 function pairRequest(prefix = ""): PairRequest {
+  const [left, right] = texts();
   return {
     ...poolingRequest(prefix),
-    left: setting("left"),
-    right: setting("right"),
+    left,
+    right,
     method: choice("method", "bilrp"),
     granularity: choice("granularity", "word"),
     bias: choice("bias", "separate"),
@@ -57,6 +63,40 @@ function explainedPair({ left, right, relevance, bias, shares, by, ...found }: P
   };
 }
 
+/** What to look at first: the pair that adds most, and the one of different words that does. */
+function Finding({ pair }: { pair: ExplainedPair }) {
+  const [first] = pair.strongest;
+  const other = pair.strongest.find(([, , left, right]) => left.toLowerCase() !== right.toLowerCase());
+  if (!first) return null;
+  const named = ([, , left, right, value]: typeof first) => (
+    <>
+      <b>
+        <bdi>{left}</bdi> × <bdi>{right}</bdi>
+      </b>{" "}
+      ({signed(value)})
+    </>
+  );
+  return (
+    <p class="finding">
+      {named(first)} {first[4] < 0 ? "takes away" : "adds"} most.
+      {other && other !== first && <> Of pairs with different words it is {named(other)}.</>}
+    </p>
+  );
+}
+
+/** What to do after the first look. */
+function NextStep() {
+  const [, [left, right]] = offered().examples.pairs;
+  return (
+    <p class="note">
+      Point at a word to see what it adds. Then change a word, or try two texts that mean the opposite:{" "}
+      <button class="chip" onClick={() => set({ left, right })}>
+        {left} / {right}
+      </button>
+    </p>
+  );
+}
+
 function Explained({ found, name }: { found: PairResponse; name: string }) {
   const pair = useMemo(() => explainedPair(found), [found]);
   const drawing = useMemo(() => explainedDrawing(pair), [pair]);
@@ -74,6 +114,8 @@ function Explained({ found, name }: { found: PairResponse; name: string }) {
         <b data-testid="similarity">{found.similarity.toFixed(4)}</b> {found.measure} · {found.model} · {found.pooling}{" "}
         · {layerName(found.layer)} · {found.method}
       </p>
+      {found.complete && <Finding pair={pair} />}
+      {isNew() && <NextStep />}
       {cut && <p class="note">A text is longer than the model reads; what comes after its limit is not seen by it.</p>}
       {!found.complete && (
         <p class="note">This method does not add up to the similarity; the gap in the ledger is what it leaves out.</p>
@@ -136,17 +178,14 @@ function usePair(prefix: string, on: boolean) {
 export function PairView() {
   const { examples, methods, limits } = offered();
   const put = (name: string) => (value: string) => set({ [name]: value || null });
+  const [left, right] = texts();
   const two = setting("second") === "on";
   const first = usePair("", true);
   const second = usePair("other-", two);
   const both = two && first.value && second.value ? JSON.stringify([pairRequest(), poolingRequest("other-")]) : null;
   const change = useQuery(
     both,
-    signal =>
-      api.compare(
-        { ...poolingRequest(), left: setting("left"), right: setting("right"), other: poolingRequest("other-") },
-        signal,
-      ),
+    signal => api.compare({ ...poolingRequest(), left, right, other: poolingRequest("other-") }, signal),
     TYPING,
   );
   const answers = two ? [first, second] : [first];
@@ -155,35 +194,36 @@ export function PairView() {
       <div class="form texts">
         <TextArea
           name="left text"
-          value={setting("left")}
-          onInput={put("left")}
+          value={left}
+          onInput={value => set({ left: value, right })}
           limit={limits.characters}
           placeholder="A text …"
         />
         <TextArea
           name="right text"
-          value={setting("right")}
-          onInput={put("right")}
+          value={right}
+          onInput={value => set({ left, right: value })}
           limit={limits.characters}
           placeholder="… and another"
         />
       </div>
       <div class="form">
-        <Choose name="method" value={setting("method", "bilrp")} choices={methods} onChange={put("method")} />
         <Choose
           name="granularity"
           value={setting("granularity", "word")}
           choices={LEVELS}
           onChange={put("granularity")}
         />
-        <Choose name="biases" value={setting("bias", "separate")} choices={BIASES} onChange={put("bias")} />
-        <Choose
-          name="relative to"
-          value={setting("reference", "filler")}
-          choices={REFERENCES}
-          onChange={put("reference")}
-        />
-        <ChoosePooling />
+        <ChoosePooling names={["method", "bias", "reference"]}>
+          <Choose name="method" value={setting("method", "bilrp")} choices={methods} onChange={put("method")} />
+          <Choose name="biases" value={setting("bias", "separate")} choices={BIASES} onChange={put("bias")} />
+          <Choose
+            name="relative to"
+            value={setting("reference", "filler")}
+            choices={REFERENCES}
+            onChange={put("reference")}
+          />
+        </ChoosePooling>
         <Check name="compare with a second model" value={two} onChange={on => set({ second: on ? "on" : null })} />
       </div>
       {two && (
@@ -192,13 +232,13 @@ export function PairView() {
         </div>
       )}
       <div class="examples" role="group" aria-label="examples">
-        {examples.pairs.map(([left, right]) => (
-          <button key={left} class="chip" onClick={() => set({ left, right })}>
-            {left} / {right}
+        {examples.pairs.map(([one, other]) => (
+          <button key={one} class="chip" onClick={() => set({ left: one, right: other })}>
+            {one} / {other}
           </button>
         ))}
       </div>
-      {!setting("left") && !setting("right") && (
+      {!left && !right && (
         <Empty>Type two texts, or choose an example. The page explains their similarity as you type.</Empty>
       )}
       <div class={two ? "columns" : ""}>

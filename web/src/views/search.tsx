@@ -23,6 +23,7 @@ import type { BaselineRequest, Hit, SearchResponse, Recall, IndexResult, RecallR
 /** What single precision leaves of a part that is nothing. */
 const ROUNDING = 1e-6;
 const TYPING = 400;
+const EXAMPLE = "volcano erupted";
 const MOST = ["5", "10", "20", "50"];
 type Ranker = NonNullable<BaselineRequest["ranker"]>;
 const RANKERS: [Ranker, string][] = [
@@ -214,8 +215,9 @@ export function SearchView() {
     <>
       <div class="form">
         <ChooseCorpus value={corpus} onChange={value => set({ corpus: value, index: null, recall: null })} />
-        <ChoosePooling />
-        <Choose name="index" value={engine} choices={ENGINES} onChange={put("engine")} />
+        <ChoosePooling names={["engine"]}>
+          <Choose name="index" value={engine} choices={ENGINES} onChange={put("engine")} />
+        </ChoosePooling>
         <StartButton
           disabled={!chosen}
           ask={() => api.index({ ...poolingRequest(), corpus, engine })}
@@ -230,7 +232,11 @@ export function SearchView() {
           The settings have changed since this index was built; build it again to search with them.
         </p>
       )}
-      {!id && <Empty>Choose a corpus or upload one, and build its index; then search it.</Empty>}
+      {!id && (
+        <Empty>
+          Press Build the index: the sample takes a few seconds. Then search it; or upload a file of your own first.
+        </Empty>
+      )}
       {found.result && (
         <>
           <div class="form">
@@ -245,7 +251,14 @@ export function SearchView() {
             </Field>
             <Choose name="hits" value={String(k)} choices={MOST} onChange={put("k")} />
           </div>
-          {query.trim() === "" && <Empty>Type a query.</Empty>}
+          {query.trim() === "" && (
+            <Empty>
+              Type a query, such as{" "}
+              <button class="chip" onClick={() => put("query")(EXAMPLE)}>
+                {EXAMPLE}
+              </button>
+            </Empty>
+          )}
           {query.trim() !== "" && (
             <div class="columns three">
               <Ranked

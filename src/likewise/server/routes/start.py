@@ -22,12 +22,12 @@ router = APIRouter(tags=["start"])
 
 PAIRS = (
     ("Fire in hospital kills 38", "38 feared dead in hospital fire"),
+    ("He did not buy the house.", "He bought the house."),
     ("A man is playing a guitar.", "Somebody makes music on stage."),
     ("The cat sat on the mat.", "The mat was under the cat."),
-    ("He did not buy the house.", "He bought the house."),
     ("Three boats left the harbour.", "Five boats left the harbour."),
 )
-"""Pairs to click on."""
+"""Pairs to click on. The studio opens with the first one; the second one is what to try next."""
 
 
 class LayerExample(StudioResponse):
