@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from sentence_transformers.base.modules import Transformer
+from tokenizers import Tokenizer as Backend
+from tokenizers import models
 
 from conftest import save_tiny, tiny_tokenizer
 from likewise.encoder import Encoder
@@ -202,3 +204,13 @@ def test_a_folder_without_a_vocabulary_is_refused(tmp_path: Path) -> None:
 
 def test_one_string_is_one_text(tiny: Encoder) -> None:
     assert len(tiny.tokenize("ab")) == len(tiny.states("ab")) == 1
+
+
+def test_a_vocabulary_without_a_token_for_unknown_words() -> None:
+    """Known words are read; an unknown one is one line."""
+    backend = Backend(models.WordPiece({"cat": 0}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(Vocabulary(backend), 8)
+    assert tokenizer.ids(["cat"]) == ([[0]], 0)
+    for read in (tokenizer.ids, tokenizer.tokenize, tokenizer.lengths):
+        with pytest.raises(ModelError, match="the tokenizer cannot read a text"):
+            read(["zebra"])

@@ -146,6 +146,9 @@ def _check_numbers(family: str, config: Config) -> None:
                 raise ModelError(f"{name} must be at most {most:,}, not {value:,}; fix {CONFIG}")
         elif isinstance(default, float) and (not isinstance(value, (int, float)) or value < 0):
             raise ModelError(f"{name} must be a number from 0, not {value!r}; fix {CONFIG}")
+    pad, rows = config.get("pad_token_id"), config.get("vocab_size", MOST_ROWS)
+    if pad is not None and (not isinstance(pad, int) or isinstance(pad, bool) or not -rows <= pad < rows):
+        raise ModelError(f"pad_token_id must be the id of a token, from 0 to {rows - 1:,}, not {pad!r}; fix {CONFIG}")
 
 
 def _most(name: str) -> int:

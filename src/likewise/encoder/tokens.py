@@ -10,7 +10,8 @@ import json
 import logging
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -89,7 +90,9 @@ class Tokenizer:
 
     def ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """The ids of each text and how many texts were truncated; faster than ``tokenize``."""
-        encodings = self.backend.encode_batch_fast([text_input(text) for text in texts])
+        inputs = [text_input(text) for text in texts]
+        with _reading():
+            encodings = self.backend.encode_batch_fast(inputs)
         return [encoding.ids for encoding in encodings], sum(bool(encoding.overflowing) for encoding in encodings)
 
     def tokenize(self, texts: Sequence[TextOrPair], prompt: str = "") -> list[TokenizedText]:
@@ -100,13 +103,15 @@ class Tokenizer:
             (text_input(text[0], prompt), text_input(text[1])) if pair else text_input(text, prompt)
             for text, pair in zip(texts, pairs, strict=True)
         ]
-        encodings = self.backend.encode_batch(full)
+        with _reading():
+            encodings = self.backend.encode_batch(full)
         return [_described(text, encoding, len(prompt)) for text, encoding in zip(texts, encodings, strict=True)]
 
     @cached_property
     def folds_case(self) -> bool:
         """Whether the tokenizer ignores case."""
-        large, small = (self.backend.encode(text, add_special_tokens=False).ids for text in ("A BANK", "a bank"))
+        with _reading():
+            large, small = (self.backend.encode(text, add_special_tokens=False).ids for text in ("A BANK", "a bank"))
         return bool(large == small)
 
     @cached_property
@@ -120,13 +125,15 @@ class Tokenizer:
         """The number of tokens of each text, never cut; with a prompt, even an empty one, also special tokens."""
         whole = prompt is not None
         inputs = [text_input(text, prompt or "") for text in texts]
-        return [len(found) for found in self._untruncated.encode_batch_fast(inputs, add_special_tokens=whole)]
+        with _reading():
+            return [len(found) for found in self._untruncated.encode_batch_fast(inputs, add_special_tokens=whole)]
 
     def prompt_length(self, prompt: str) -> int:
         """The number of leading tokens of a prompt, including opening special tokens."""
         if not prompt:
             return 0
-        encoding = self.backend.encode(text_input(prompt))
+        with _reading():
+            encoding = self.backend.encode(text_input(prompt))
         special = encoding.special_tokens_mask
         return len(special) - 1 if special and special[-1] else len(special)
 
@@ -144,8 +151,21 @@ class Tokenizer:
         """The id of the first of these roles that the tokenizer has, else of a blank, else of another role."""
         if (known := self.role_id(*roles)) is not None:
             return known
-        blank = self.backend.encode(" ", add_special_tokens=False).ids
+        with _reading():
+            blank = self.backend.encode(" ", add_special_tokens=False).ids
         return int(blank[0]) if blank else self.role_id("pad", "unk", "eos", "bos") or 0
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """An error of the tokenizer, which raises plain exceptions, as an error of the model."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        said = first_line(error)
+        raise ModelError(f"the tokenizer cannot read a text ({said}); use the model's own {TOKENIZER}") from error
 
 
 def text_input(text: object, prompt: str = "") -> str:
