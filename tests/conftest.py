@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Stops a test, or a fixture that it makes, that starts an interpreter without the marker for it."""
     start = subprocess.Popen.__init__
-    is_marked = item.get_closest_marker("process") is not None
+    is_marked = any(item.get_closest_marker(name) for name in ("process", "stores"))
 
     def checked(self: Any, command: Any, *arguments: Any, **options: Any) -> None:
         if not is_marked and sys.executable in command:

@@ -15,11 +15,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TEMPLATES = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+TOOLS = ("dev", "docs", "release")  # extras of those who change Likewise
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 PINNED = re.compile(r"^\s*-? *uses: [\w-]+/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+$")
 
@@ -44,6 +47,17 @@ def test_workflows_test_every_python_that_the_project_names() -> None:
     tested = yaml.safe_load((ROOT / ".github/workflows/checks.yml").read_text())["jobs"]["tests"]
     named = [one.rpartition(" ")[2] for one in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+", one)]
     assert tested["strategy"]["matrix"]["python"] == named
+
+
+def test_the_lowest_versions_that_are_tested_are_those_that_the_project_allows() -> None:
+    lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()
+    tested = {name: Version(pin) for name, _, pin in (line.partition("==") for line in lines) if pin}
+    extras = PROJECT["optional-dependencies"]
+    given = [*PROJECT["dependencies"], *(one for name, own in extras.items() if name not in TOOLS for one in own)]
+    asked = [Requirement(one) for one in given]
+    lowest = {one.name: Version(next(iter(one.specifier)).version) for one in asked if one.specifier}
+    compared = lowest.keys() & tested.keys()
+    assert len(compared) >= 30 and {one: tested[one] for one in compared} == {one: lowest[one] for one in compared}
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)

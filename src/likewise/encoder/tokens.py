@@ -91,7 +91,7 @@ class Tokenizer:
     def ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """The ids of each text and how many texts were truncated; faster than ``tokenize``."""
         inputs = [text_input(text) for text in texts]
-        with _reading():
+        with _tokenizing():
             encodings = self.backend.encode_batch_fast(inputs)
         return [encoding.ids for encoding in encodings], sum(bool(encoding.overflowing) for encoding in encodings)
 
@@ -103,14 +103,14 @@ class Tokenizer:
             (text_input(text[0], prompt), text_input(text[1])) if pair else text_input(text, prompt)
             for text, pair in zip(texts, pairs, strict=True)
         ]
-        with _reading():
+        with _tokenizing():
             encodings = self.backend.encode_batch(full)
         return [_described(text, encoding, len(prompt)) for text, encoding in zip(texts, encodings, strict=True)]
 
     @cached_property
     def folds_case(self) -> bool:
         """Whether the tokenizer ignores case."""
-        with _reading():
+        with _tokenizing():
             large, small = (self.backend.encode(text, add_special_tokens=False).ids for text in ("A BANK", "a bank"))
         return bool(large == small)
 
@@ -125,14 +125,14 @@ class Tokenizer:
         """The number of tokens of each text, never cut; with a prompt, even an empty one, also special tokens."""
         whole = prompt is not None
         inputs = [text_input(text, prompt or "") for text in texts]
-        with _reading():
+        with _tokenizing():
             return [len(found) for found in self._untruncated.encode_batch_fast(inputs, add_special_tokens=whole)]
 
     def prompt_length(self, prompt: str) -> int:
         """The number of leading tokens of a prompt, including opening special tokens."""
         if not prompt:
             return 0
-        with _reading():
+        with _tokenizing():
             encoding = self.backend.encode(text_input(prompt))
         special = encoding.special_tokens_mask
         return len(special) - 1 if special and special[-1] else len(special)
@@ -151,13 +151,13 @@ class Tokenizer:
         """The id of the first of these roles that the tokenizer has, else of a blank, else of another role."""
         if (known := self.role_id(*roles)) is not None:
             return known
-        with _reading():
+        with _tokenizing():
             blank = self.backend.encode(" ", add_special_tokens=False).ids
         return int(blank[0]) if blank else self.role_id("pad", "unk", "eos", "bos") or 0
 
 
 @contextmanager
-def _reading() -> Iterator[None]:
+def _tokenizing() -> Iterator[None]:
     """An error of the tokenizer, which raises plain exceptions, as an error of the model."""
     try:
         yield
