@@ -64,7 +64,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
+    """In this process and in those that it starts: two threads next to other busy processes take ten times as long."""
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(autouse=True)

@@ -207,7 +207,7 @@ HITS_STYLE = """
 .likewise-hits > li { border-top: 1px solid var(--line, #d0d7de); padding: .8rem 0; display: grid;
   grid-template-columns: 7rem 1fr; gap: .2rem 1rem; }
 .likewise-hits .score { font-variant-numeric: tabular-nums; font-weight: 600; }
-.likewise-hits .id, .likewise-hits .why { color: var(--soft, #57606a); font-size: .88em; overflow-wrap: anywhere; }
+.likewise-hits .id, .likewise-hits .why { opacity: .8; font-size: .88em; overflow-wrap: anywhere; }
 .likewise-hits p { margin: 0 0 .3rem; overflow-wrap: anywhere; }
 .likewise-hits mark { color: inherit; border-radius: .2em; padding: 0 .1em; background: none; }
 /* Two thirds at most, so that the ink has a contrast of 4.5 on every colour, on light and dark paper. */

@@ -19,7 +19,7 @@ STYLE = """
 .likewise-pairs > li { border-top: 1px solid var(--line, #d0d7de); padding: .7rem 0; display: grid;
   grid-template-columns: 7.5rem 1fr; gap: .2rem 1rem; }
 .likewise-pairs .score { font-variant-numeric: tabular-nums; font-weight: 600; }
-.likewise-pairs .id, .likewise-pairs .note { color: var(--soft, #57606a); font-size: .85em; overflow-wrap: anywhere; }
+.likewise-pairs .id, .likewise-pairs .note { opacity: .8; font-size: .85em; overflow-wrap: anywhere; }
 .likewise-pairs p { margin: 0 0 .25rem; overflow-wrap: anywhere; }
 .likewise-pairs mark { color: inherit; border-radius: .2em; padding: 0 .1em; background: rgb(230 159 0 / .35); }
 .likewise-pairs .flag { border: 1px solid #b2182b; color: #b2182b; border-radius: .7em; padding: 0 .5em;
