@@ -51,6 +51,7 @@ def test_explains_the_first_two_texts(wide: Encoder) -> None:
     assert abs(found.gap) < 1e-5 and "harbour" in found.left.labels
 
 
+@pytest.mark.slow
 def test_bundled_model_tells_the_story_of_the_page(minilm: Encoder) -> None:
     """The page says that near-misses cost: they score like other meanings and lie close."""
     found = demo(minilm)
@@ -61,6 +62,7 @@ def test_bundled_model_tells_the_story_of_the_page(minilm: Encoder) -> None:
     assert ("harbour", "harbour") in strongest
 
 
+@pytest.mark.slow
 def test_page_shows_reasons_meanings_and_a_near_miss(minilm: Encoder) -> None:
     found = demo(minilm)
     page = found.to_html()

@@ -168,6 +168,7 @@ def test_the_page_of_models_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (folder / "models.md").read_text(encoding="utf-8") == models.page(), "run: python docs/models.py"
 
 
+@pytest.mark.slow
 def test_the_picture_and_the_list_of_modules_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
     import packages

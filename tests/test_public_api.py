@@ -196,6 +196,7 @@ def unannotated(function: ast.FunctionDef) -> list[str]:
     return [name for name in bare if name not in ("self", "cls")] + (["return"] if function.returns is None else [])
 
 
+@pytest.mark.slow
 def test_everything_public_is_documented_and_annotated() -> None:
     flaws = []
     root = Path(likewise.__file__).parent

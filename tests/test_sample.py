@@ -90,6 +90,7 @@ def test_data_room_hands_the_sample_out() -> None:
     assert len(words) == 72 and words[0].meta["word"] in WORDS
 
 
+@pytest.mark.slow
 def test_bundled_model_finds_the_relevant_sentences(minilm: Encoder) -> None:
     """Measured: 21 of the 24 are among the first ten, three or four of each query's four."""
     queries, sentences = sample_queries(), rows("sample/sentences")

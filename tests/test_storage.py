@@ -82,6 +82,7 @@ def write_often(path: Path, content: str) -> None:
         cache.write(path.stem, lambda draft: draft.write_text(content))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", ["threads", "processes"])
 def test_several_writers_of_one_key(tmp_path: Path, pool: str) -> None:
     path, contents = tmp_path / "key.txt", [letter * 100_000 for letter in "abcd"]

@@ -69,6 +69,7 @@ def listed_ways() -> dict[str, list[str]]:
     return {name: re.findall(r"^\d+\. `([^`]+)`", text, flags=re.MULTILINE) for name, text in sections}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", COMMANDS)
 def test_a_command_runs_through_few_modules(
     run_tiny: Any, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

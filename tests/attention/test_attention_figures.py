@@ -36,6 +36,7 @@ def panels(name: str, shown: AttentionStudy | None = None) -> list[Any]:
     return [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
 
 
+@pytest.mark.slow
 def test_every_figure_in_order() -> None:
     assert list(study().figures()) == NAMES
     counts = [len(panels(name)) for name in NAMES]
@@ -141,6 +142,7 @@ def test_consensus_turns_the_score_where_less_is_better() -> None:
     assert choice.get_xdata()[0] == group.clusters.chosen.k
 
 
+@pytest.mark.slow
 def test_one_layer_and_no_warning(tmp_path: Path) -> None:
     found = attention_study(n=30, depth=1, seed=1).figures()
     with warnings.catch_warnings():
@@ -154,6 +156,7 @@ def crowded() -> AttentionStudy:
     return crowded_study(n=300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["clusters", "boxes-length", "consensus"])
 def test_twelve_layers_of_fifteen_clusters_do_not_touch(name: str) -> None:
     """No title runs into the next panel's, none is cut."""

@@ -89,6 +89,7 @@ def _quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 # Variables
 
 
+@pytest.mark.slow
 def test_scores_that_are_all_equal(tiny: Encoder, tmp_path: Path) -> None:
     pairs = [replace(pair, score=3.0) for pair in made_pairs()]
     study = attention_study(tiny, pairs, tmp_path, replace(PCA, control_pairs=10))
@@ -98,6 +99,7 @@ def test_scores_that_are_all_equal(tiny: Encoder, tmp_path: Path) -> None:
     study.save(tmp_path, {})
 
 
+@pytest.mark.slow
 def test_lengths_that_are_all_equal(tiny: Encoder, tmp_path: Path) -> None:
     characters = "abcdefghijklmnopqrst"
     pairs = [ScoredPair(letter, other, float(place % 5), "") for place, (letter, other) in
@@ -108,6 +110,7 @@ def test_lengths_that_are_all_equal(tiny: Encoder, tmp_path: Path) -> None:
     study.save(tmp_path, {})
 
 
+@pytest.mark.slow
 def test_the_fewest_pairs_are_enough_and_one_less_is_not(tiny: Encoder, tmp_path: Path) -> None:
     few = made_pairs(FEWEST_PAIRS)
     study = attention_study(tiny, few, tmp_path, replace(QUICK, compare=("pca",), control_pairs=300))
@@ -136,6 +139,7 @@ def test_all_scores_nan(tiny: Encoder, tmp_path: Path) -> None:
 # Texts
 
 
+@pytest.mark.slow
 def test_empty_sides_special_tokens_and_strange_letters(tiny: Encoder, tmp_path: Path) -> None:
     odd = ["", " ", "[SEP]", "[CLS] [MASK] [PAD]", LONE, "\x00\x1b[31m", MARKUP, "$x^$ %", "\u202e\u2028", "é" * 3]
     pairs = [ScoredPair(left, right, float(place % 4), f"{left}{place}") for place, (left, right) in
@@ -173,6 +177,7 @@ def test_few_distinct_pairs_among_many(tiny: Encoder, tmp_path: Path) -> None:
 # Models
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"num_hidden_layers": 1, "num_attention_heads": 1}])
 def test_one_layer_and_one_head(changes: dict[str, int], tmp_path: Path) -> None:
     encoder = Encoder.load(str(save_tiny(tmp_path / "model", **changes)), device="cpu")
@@ -186,6 +191,7 @@ def test_one_layer_and_one_head(changes: dict[str, int], tmp_path: Path) -> None
 # Settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -221,6 +227,7 @@ def test_one_algorithm_alone(algorithm: str, tiny: Encoder, tmp_path: Path) -> N
     document(study)
 
 
+@pytest.mark.slow
 def test_two_clusters_alone_and_reducers_named_twice(tiny: Encoder, tmp_path: Path) -> None:
     how = replace(PCA, compare=("pca", "lstm", "lstm"), clusters=ClusterSettings(("kmeans", "kmeans"), most=2))
     study = attention_study(tiny, made_pairs(), tmp_path, how)
@@ -249,6 +256,7 @@ def test_a_missing_umap_is_told_before_any_work(tiny: Encoder, tmp_path: Path, m
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_highlights_of_nothing_of_all_and_of_one_variable_twice(tiny: Encoder, tmp_path: Path) -> None:
     texts = ("length:900-", "length:0-", "length:-9--3,5", "similarity:-1-99", "similarity:3,3,3")
     how = replace(PCA, highlights=tuple(Highlight.parse(text) for text in texts))
@@ -259,6 +267,7 @@ def test_highlights_of_nothing_of_all_and_of_one_variable_twice(tiny: Encoder, t
     )
 
 
+@pytest.mark.slow
 def test_no_highlight_at_all(tiny: Encoder, tmp_path: Path) -> None:
     attention_study(tiny, made_pairs(), tmp_path, replace(PCA, highlights=())).save(tmp_path, {})
     assert not list(tmp_path.glob("highlight-*"))
@@ -298,6 +307,7 @@ def test_points_of_strange_shapes(points: Any) -> None:
 # Seeds
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_study_and_another_one_another(tiny: Encoder, tmp_path: Path) -> None:
     how = replace(QUICK, control_pairs=10)
     one, same, other = (
@@ -308,6 +318,7 @@ def test_a_seed_gives_the_same_study_and_another_one_another(tiny: Encoder, tmp_
     assert not np.array_equal(one.main.points, other.main.points)
 
 
+@pytest.mark.slow
 def test_the_largest_seed(tiny: Encoder, tmp_path: Path) -> None:
     how = replace(QUICK, seed=2**32 - 1, control_pairs=10)
     assert document(attention_study(tiny, made_pairs(12), tmp_path, how))["n"] == 12
@@ -391,6 +402,7 @@ def test_progress_that_no_run_would_note(
     assert str(found.to_dict()) == str(study.to_dict())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [Cancelled, KeyboardInterrupt])
 @pytest.mark.parametrize("note", ["attention maps", "learnt", "clusterings"])
 def test_a_stop_passes_through_and_leaves_what_can_go_on(
@@ -413,6 +425,7 @@ def test_a_stop_passes_through_and_leaves_what_can_go_on(
     assert str(again.to_dict()) == str(whole[1].to_dict())
 
 
+@pytest.mark.slow
 def test_a_stop_while_figures_are_drawn_frees_the_folder(tmp_path: Path) -> None:
     def progress(done: int, total: int | None, said: str) -> None:
         raise Cancelled("stop")
@@ -427,6 +440,7 @@ def test_a_stop_while_figures_are_drawn_frees_the_folder(tmp_path: Path) -> None
 # The command line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [("--reducer", "pca", "--compare", "lstm,pca"), ("--latent", 3)])
 def test_one_document_and_the_same_in_the_folder(
     more: tuple[object, ...], run_tiny: Any, pairs_csv: Path, tmp_path: Path
@@ -436,6 +450,7 @@ def test_one_document_and_the_same_in_the_folder(
     assert json.loads(kept, parse_constant=lambda name: pytest.fail(name)) == said
 
 
+@pytest.mark.slow
 def test_more_control_pairs_than_pairs(run_tiny: Any, pairs_csv: Path, tmp_path: Path) -> None:
     more = ("--reducer", "pca", "--control-pairs", 9999, "--json")
     said = one_document(run_tiny("attention", pairs_csv, "--out", tmp_path / "o", *QUICK_OPTIONS, *more))
@@ -486,6 +501,7 @@ def test_a_file_with_a_score_that_is_no_number(score: str, run_tiny: Any, tmp_pa
     assert "pairs.csv" in refusal(answer) and not (tmp_path / "o").exists()
 
 
+@pytest.mark.slow
 def test_names_that_are_no_text(run: Any, tiny_folder: Path, tmp_path: Path) -> None:
     path, model = tmp_path / "pairs\udcff<b>.csv", tmp_path / "model $x<b>"
     write_pairs(path, made_pairs())
@@ -495,6 +511,7 @@ def test_names_that_are_no_text(run: Any, tiny_folder: Path, tmp_path: Path) -> 
     assert said["n"] == 20 and (tmp_path / "o\udcff" / "index.html").exists()
 
 
+@pytest.mark.slow
 def test_damaged_stages_on_the_command_line(run_tiny: Any, pairs_csv: Path, tmp_path: Path) -> None:
     arguments = ("attention", pairs_csv, "--out", tmp_path / "o", *QUICK_OPTIONS, "--reducer", "pca")
     assert run_tiny(*arguments).code == 0
@@ -503,6 +520,7 @@ def test_damaged_stages_on_the_command_line(run_tiny: Any, pairs_csv: Path, tmp_
     assert run_tiny(*arguments).code == 0
 
 
+@pytest.mark.slow
 def test_a_picture_of_ones_own_is_left_alone(run_tiny: Any, pairs_csv: Path, tmp_path: Path) -> None:
     mine = tmp_path / "o" / "highlight-of-my-year.png"
     mine.parent.mkdir()

@@ -51,6 +51,7 @@ def test_everything_is_written(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == figures | {f"{name}.csv" for name in tables} | others
 
 
+@pytest.mark.slow
 def test_points_are_read_back_exactly(folder: Path) -> None:
     header, rows = rows_of(folder, "points")
     assert header == ["pair", "layer", "z1", "z2", "similarity", "length", "structure"]
@@ -68,6 +69,7 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("likewise.attention.study.study_figures", lambda study: {})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
 def test_more_latent_numbers_come_with_a_view(tmp_path: Path) -> None:
     deep = attention_study(n=30, depth=1, latent=3)
@@ -164,6 +166,7 @@ def test_a_large_study_is_a_small_page(tmp_path: Path) -> None:
     assert (folder / "index.html").stat().st_size < 2_000_000
 
 
+@pytest.mark.slow
 def test_heavy_figures_are_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = dict(list(study_figures(study()).items())[:2])
     sizes = [len(inline_svg(figure.draw(), "x", dots=True)) for figure in figures.values()]

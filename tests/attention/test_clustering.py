@@ -118,6 +118,7 @@ def test_a_mixture_finds_long_clusters_that_k_means_cuts(seed: int) -> None:
     assert adjusted_rand_score(truth, plain_labels("gaussian-mixture", points, 2, covariance="full")) > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_scores_are_scikit_learns(offset: float) -> None:
     points, _ = planted(3, 150, 7)
@@ -278,6 +279,7 @@ def test_points_that_stand_on_each_other() -> None:
     assert clusterings_of(twice, ClusterSettings(most=5)).chosen.k >= 2
 
 
+@pytest.mark.slow
 def test_the_same_seed_finds_the_same() -> None:
     points = np.random.default_rng(4).normal(size=(90, 3))
     settings = ClusterSettings(most=5)
@@ -288,6 +290,7 @@ def test_the_same_seed_finds_the_same() -> None:
         np.testing.assert_array_equal(one.labels, other.labels)
 
 
+@pytest.mark.slow
 def test_clusters_are_numbered_from_the_largest_on() -> None:
     points, _ = planted(5, 300, 11)
     for one in bests(clusterings_of(points, ClusterSettings(most=6))):
@@ -426,6 +429,7 @@ def test_progress_counts_to_its_total_and_can_stop_the_work() -> None:
         gaussian_silhouettes(points, clusterings_of(points, ClusterSettings(most=3)).chosen, progress=stop)
 
 
+@pytest.mark.slow
 def test_algorithms_that_agree_do_not_lose_to_one_that_does_not() -> None:
     # Two clusters stand near each other: two scores barely prefer K = 2, the third clearly K = 3.
     points, _ = planted(3, 320, 2)

@@ -49,6 +49,7 @@ def study(tiny: Encoder, pairs: list[ScoredPair], folder: Path) -> AttentionStud
     return attention_study(tiny, pairs, folder, QUICK)
 
 
+@pytest.mark.slow
 def test_a_point_for_every_pair_and_layer(study: AttentionStudy) -> None:
     n, depth = len(study.pairs), 2
     assert study.main.points.shape == (n, depth, 2) and study.main.view is study.main.points
@@ -102,6 +103,7 @@ def interrupt(note: str, calls: int) -> Callable[[int, int | None, str], None]:
     return progress
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("note", "calls"),
     [("attention maps", 2), ("epoch 2", 5), ("points", 3), ("clusterings", 2), ("summarised", 4), ("Gaussians", 3)],
@@ -145,6 +147,7 @@ def test_other_settings_make_again_what_they_change(
     assert same(attention_study(tiny, pairs, tmp_path, QUICK), study)
 
 
+@pytest.mark.slow
 def test_more_numbers_to_a_point_and_no_control(tiny: Encoder, pairs: list[ScoredPair], tmp_path: Path) -> None:
     settings = replace(QUICK, autoencoder=replace(QUICK.autoencoder, latent=3), control_pairs=0, compare=())
     study = attention_study(tiny, pairs, tmp_path, settings)
@@ -154,6 +157,7 @@ def test_more_numbers_to_a_point_and_no_control(tiny: Encoder, pairs: list[Score
     assert document["random_attention"] is None and document["layers"][0]["controls"]["random_attention"] is None
 
 
+@pytest.mark.slow
 def test_a_reducer_without_a_loss(tiny: Encoder, pairs: list[ScoredPair], tmp_path: Path) -> None:
     study = attention_study(tiny, pairs, tmp_path, replace(QUICK, reducer="pca", compare=()))
     document = study.to_dict()
@@ -174,6 +178,7 @@ def test_the_document_has_one_entry_for_each_layer(study: AttentionStudy) -> Non
         assert set(layer["controls"]) == expected
 
 
+@pytest.mark.slow
 def test_long_pairs_are_left_out_and_told(
     tiny: Encoder, pairs: list[ScoredPair], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -211,6 +216,7 @@ def test_more_epochs_go_on_with_what_is_learnt(tiny: Encoder, pairs: list[Scored
     assert same(less, studied(tmp_path / "fresh", 1)[0])
 
 
+@pytest.mark.slow
 def test_another_tokenizer_makes_other_maps(
     tiny: Encoder, pairs: list[ScoredPair], study: AttentionStudy, tmp_path: Path
 ) -> None:
@@ -222,6 +228,7 @@ def test_another_tokenizer_makes_other_maps(
     assert same(found, attention_study(short, pairs, tmp_path / "fresh", quick))
 
 
+@pytest.mark.slow
 def test_random_attention_without_clusters_is_left_out(
     tiny: Encoder, pairs: list[ScoredPair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:

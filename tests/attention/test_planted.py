@@ -59,6 +59,7 @@ def test_the_number_of_clusters_and_their_sizes_are_found() -> None:
     assert np.mean(near) >= 0.97
 
 
+@pytest.mark.slow
 def test_the_tie_is_found_in_every_draw() -> None:
     assert all(groups.tests["structure"].kruskal_p < 0.05 for groups, _, _ in studied())
     assert all(groups.tests["length"].kruskal_p < 1e-6 for groups, _, _ in studied())

@@ -162,6 +162,7 @@ def test_json_holds_plain_numbers() -> None:
     assert list(written["pairs"][0]) == ["first", "second", "u", "p", "holm", "rank_biserial"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [sts_labels, continuous])
 def test_level_is_kept_where_clusters_are_alike(draw: Draw) -> None:
     rng, labels = np.random.default_rng(0), np.repeat(np.arange(4), SIZES)

@@ -59,6 +59,7 @@ class Points:
         return bool(stats.kruskal(*(self.values[self.labels == cluster] for cluster in range(4))).pvalue < 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "blur"), [(curve, 0.3), (skewed_curve, 0.3), (label_curve, 0.3), (label_curve, 1.5)])
 def test_level_is_kept_where_length_is_all(shape: Curve, blur: float) -> None:
     rng, naive, partial, pairs, shuffled = np.random.default_rng(0), 0, 0, 0, 0

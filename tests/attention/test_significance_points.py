@@ -32,6 +32,7 @@ def test_r2_is_that_of_least_squares(seed: int) -> None:
     assert point_tie(points, values, length, draws=1).r2 == pytest.approx(expected, abs=1e-10)
 
 
+@pytest.mark.slow
 def test_a_tie_across_length_is_found_where_none_is_only_by_chance() -> None:
     found = [point_tie(*drawn(seed, 0.4), draws=99, seed=seed).p for seed in range(20)]
     assert max(found) <= 0.05

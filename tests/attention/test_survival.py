@@ -60,6 +60,7 @@ def planted(
 LOW, HIGH = [0.001] * 3, [0.5] * 3
 
 
+@pytest.mark.slow
 def test_each_control_takes_its_layers_away() -> None:
     study = planted([1e-9, 1e-9, 0.4], LOW, [0.001, 0.6, 0.001], HIGH, HIGH)
     found = survival(study, "similarity")

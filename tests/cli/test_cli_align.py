@@ -39,6 +39,7 @@ def test_differences(run_tiny: Any, tmp_path: Path) -> None:
     assert (span["start"], span["end"], span["text"], span["kind"]) == (0, 14, "the man is out", "unmatched")
 
 
+@pytest.mark.slow
 def test_evaluation(run_tiny: Any, tmp_path: Path) -> None:
     file, train = write(tmp_path / "own.jsonl", ROW, OTHER, ROW), write(tmp_path / "train.jsonl", ROW, OTHER)
     options = ("--method", "context", "--method", "layer-1")

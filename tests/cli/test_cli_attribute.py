@@ -72,6 +72,7 @@ def test_mistakes(run_tiny: Any, texts: Path, options: tuple[str, ...], words: s
     assert answer.code == 2 and words in answer.err and answer.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_attention(run_tiny: Any, tiny: Encoder, tmp_path: Path) -> None:
     command = ("explain-attention", "the man is out", "man", "3", "--layer", "2", "--head", "1")
     answer = run_tiny(*command, "--plot", tmp_path / "a.svg", "--html", tmp_path / "a.html")

@@ -59,6 +59,7 @@ def test_an_index_then_its_search(run: Any, folder: str) -> None:
     assert [hit["id"] for hit in some] == [hit["id"] for hit in hits[:4]]
 
 
+@pytest.mark.slow
 def test_a_corpus_with_scored_pairs(run_tiny: Any, corpus: str, pairs: str, tmp_path: Path) -> None:
     how = ("--pairs", pairs, "--match-from", 4, "--precision", 0.6, "--recall", 0.8, "--recall", 0.9)
     answer = run_tiny("calibrate", corpus, *how, "--out", tmp_path / "out", "--json")

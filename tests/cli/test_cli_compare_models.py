@@ -112,6 +112,7 @@ class TestOutput:
         assert answer.code == 0 and "1 query to 6 texts" in answer.out and "nothing changes" in answer.out
         assert "Queries that change most" not in answer.out and "Why" not in answer.out
 
+    @pytest.mark.slow
     def test_folder_page_and_figure(
         self, run: Any, file: Path, queries: Path, tiny_folder: Path, tmp_path: Path
     ) -> None:

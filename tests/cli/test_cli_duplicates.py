@@ -40,6 +40,7 @@ def test_all_pairs_have_their_differences(run_tiny: Any, texts_file: Path) -> No
     assert all(set(pair["differences"]) == {"left", "right"} for pair in found["pairs"])
 
 
+@pytest.mark.slow
 def test_folder_page_and_corpus(run_tiny: Any, texts_file: Path, tmp_path: Path) -> None:
     out, rest = tmp_path / "out", tmp_path / "rest.csv"
     answer = run_tiny(
@@ -71,6 +72,7 @@ def test_flags_of_a_grammar(run_tiny: Any, english_folder: Path, tmp_path: Path)
     assert found["pairs"][0]["flags"] == ["role"] and found["rules_left_out"] == []
 
 
+@pytest.mark.slow
 def test_threshold_of_the_files_own_calibration(run_tiny: Any) -> None:
     answer = run_tiny("duplicates", "sample/sentences", "--limit", 80)
     assert answer.code == 2 and "no threshold and no calibration" in answer.err

@@ -68,6 +68,7 @@ def test_table(run_tiny: Any, sts: Sts, pairs_file: Path) -> None:
         assert f"{found[name]:.4f}" in answer.out and f"{low:.4f} to {high:.4f}" in answer.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_plot(sts: Sts, pairs_file: Path, tmp_path: Path, ending: str) -> None:
     path = tmp_path / "figures" / f"sts.{ending}"

@@ -346,6 +346,7 @@ class TestPairs:
         answer = run_tiny("explain", "--pairs", tmp_path / "p.csv", "--out", tmp_path / "o.jsonl", "--skip-bad")
         assert answer.code == 0 and "skipped 1 bad row" in answer.err
 
+    @pytest.mark.slow
     def test_cancelled_run_goes_on(
         self, run_tiny: Any, pairs_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

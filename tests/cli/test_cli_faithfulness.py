@@ -116,6 +116,7 @@ def test_tables(run_tiny: Any, pairs_file: Path, expected: Any) -> None:
         assert f"{areas.mean():.4f}" in answer.out
 
 
+@pytest.mark.slow
 def test_folder(run_tiny: Any, tiny: Encoder, pairs_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
     options = ("--second-order", "--seed", "3", "--rank-special", "--out", out)

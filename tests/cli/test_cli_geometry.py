@@ -67,6 +67,7 @@ def test_screen_shows_layers_and_words(run_tiny: Any) -> None:
     assert "baseline" in answer.out and "MEV (formula)" in answer.out and "After corrections" not in answer.out
 
 
+@pytest.mark.slow
 def test_several_models_in_one_document(run: Any, tiny_folder: Path, tmp_path: Path) -> None:
     from conftest import save_tiny
 

@@ -42,6 +42,7 @@ class TestGeometry:
         assert (found["texts"], found["repeated"], found["skipped"]) == (9, 1, 1)
         assert "bad rows skipped: 1" in answer.err
 
+    @pytest.mark.slow
     def test_a_handful_of_texts_leaves_nulls_and_no_warning(
         self, run_tiny: Any, tmp_path: Path, recwarn: pytest.WarningsRecorder
     ) -> None:
@@ -63,6 +64,7 @@ class TestGeometry:
         page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
         assert "<b>" not in page and "[red]$x^{$ &lt;b&gt;&amp;" in page
 
+    @pytest.mark.slow
     def test_pages_hold_no_letters_that_turn_a_line(self, run: Any, corpus: Path, tmp_path: Path) -> None:
         model = save_tiny(tmp_path / "a\u202eb\x1b[31m")
         answer = run("geometry", corpus, *QUICK, "--no-corrections", "--html", tmp_path / "p.html", "--model", model)

@@ -227,6 +227,7 @@ class TestChange:
         assert words in refusal(run("index", "--out", built, "--delete", "0", *options))
         assert words in refusal(run("index", "--out", built, *options))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("options", "words"),
         [(("--model", "x"), "no folder 'x'"), (("--pooling", "cls"), 'was made with pooling "mean", not "cls"'),
@@ -244,6 +245,7 @@ class TestChange:
         assert unheard in refusal(run("index", "--out", built, "--delete", "0", *options))
         assert unheard in refusal(run("index", "--out", built, *options))
 
+    @pytest.mark.slow
     def test_the_model_is_gone_or_moved(self, run: Any, file: Path, more: Path, folder: Path, tmp_path: Path) -> None:
         other = save_classic(tmp_path / "other", seed=4)
         assert run("index", file, "--out", folder, "--model", other, "--pooling", "max").code == 0
@@ -343,6 +345,7 @@ class TestDocuments:
             assert index.document("a") == "the cat sat on it. " * 12
         assert "3 documents in" in run_tiny("search", folder, "cat").err
 
+    @pytest.mark.slow
     def test_where_and_aggregate(self, run_tiny: Any, documents: Path, folder: Path) -> None:
         assert run_tiny("index", documents, "--out", folder, "--passages").code == 0
         for ranker in ("dense", "bm25", "hybrid"):

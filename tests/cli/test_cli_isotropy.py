@@ -57,6 +57,7 @@ def test_several_models_in_one_document(run_tiny: Any, tiny_folder: Path, tmp_pa
     assert len(json.loads(answer.out)["results"]) == 2
 
 
+@pytest.mark.slow
 def test_folder_and_figure(run_tiny: Any, tmp_path: Path) -> None:
     out, plot = tmp_path / "out", tmp_path / "figure.svg"
     answer = run_tiny("isotropy", "sample/pairs", "--dim", "4", "--out", out, "--plot", plot)

@@ -105,6 +105,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_folder_of_the_command_line_is_the_trained_model(
     run: Any, run_tiny: Any, files: Path, tmp_path: Path, variant: str
@@ -129,6 +130,7 @@ def test_a_folder_of_the_command_line_is_the_trained_model(
         assert one_document(explained)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "poolings",
     [

@@ -330,6 +330,7 @@ class TestRankers:
         assert found["ranker"] == f"bm25+{index.name}" and found["hits"][0]["id"] == "0"
         assert one_document(run_tiny("search", file, "cat", "--ranker", "hybrid", "--json"))["hits"] == found["hits"]
 
+    @pytest.mark.slow
     def test_word_vectors(self, run: Any, file: Path, tmp_path: Path) -> None:
         words = "the baseline static needs word vectors; give --vectors FILE"
         assert words in refusal(run("search", file, "cat", "--ranker", "static"))

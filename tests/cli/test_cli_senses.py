@@ -59,6 +59,7 @@ def test_tables(run_tiny: Any, files: tuple[Path, Path]) -> None:
     assert "nearest neighbour among the other occurrences" in shown
 
 
+@pytest.mark.slow
 def test_folder_and_figure(run_tiny: Any, files: tuple[Path, Path], tiny_folder: Path, tmp_path: Path) -> None:
     out, plot = tmp_path / "out", tmp_path / "figure.svg"
     other = shutil.copytree(tiny_folder, tmp_path / "other")

@@ -104,6 +104,7 @@ def test_grid_has_the_rows_and_the_length_of_the_published_table() -> None:
 # One run
 
 
+@pytest.mark.slow
 def test_a_run_leaves_a_model_that_sentence_transformers_opens(run_tiny: Any, config: Path, tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
@@ -126,6 +127,7 @@ def test_a_run_leaves_a_model_that_sentence_transformers_opens(run_tiny: Any, co
     assert np.abs(theirs - ours).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_a_run_is_shown_as_a_table(run_tiny: Any, tmp_path: Path, files: Path) -> None:
     kinds = "".join(task_text(files, kind) for kind in ("similarity", "paraphrase"))
     config = written(tmp_path, QUICK + f"out = '{tmp_path / 'from config'}'\n" + kinds)
@@ -135,6 +137,7 @@ def test_a_run_is_shown_as_a_table(run_tiny: Any, tmp_path: Path, files: Path) -
     assert "Score on dev" in answer.out and "(similarity spearman + paraphrase accuracy) / 2" in answer.out
 
 
+@pytest.mark.slow
 def test_the_folder_must_be_named_and_free(run_tiny: Any, config: Path, tmp_path: Path, trained: list[str]) -> None:
     assert "give --out" in refusal(run_tiny("train", config))
     used = tmp_path / "used"
@@ -253,6 +256,7 @@ def test_resume_refuses_other_data_and_damaged_checkpoints(run: Any, interrupted
     assert "is no checkpoint that can be read; delete it and begin anew" in said
 
 
+@pytest.mark.slow
 def test_a_run_whose_report_failed_goes_on_to_it(
     run: Any, interrupted: Path, monkeypatch: pytest.MonkeyPatch, taken_up: list[int]
 ) -> None:
@@ -275,6 +279,7 @@ def table(tmp_path: Path, files: Path) -> Path:
     return written(tmp_path, "seeds = [1, 2]\n" + QUICK + task_text(files) + ROWS)
 
 
+@pytest.mark.slow
 def test_a_table_trains_only_the_rows_that_are_missing(
     run_tiny: Any, table: Path, tmp_path: Path, trained: list[str]
 ) -> None:
@@ -340,6 +345,7 @@ def overlapping(folder: Path, common: int) -> str:
     return QUICK + task_text(folder)
 
 
+@pytest.mark.slow
 def test_a_small_overlap_is_dropped_and_told(run_tiny: Any, tmp_path: Path) -> None:
     config = written(tmp_path, overlapping(tmp_path, 2))
     answer = run_tiny("train", config, "--out", tmp_path / "o", "--threads", 1, "--json")
@@ -356,6 +362,7 @@ def test_a_table_tells_of_dropped_rows_too(run_tiny: Any, tmp_path: Path) -> Non
     assert answer.code == 0 and "2 rows left out" in answer.err
 
 
+@pytest.mark.slow
 def test_a_large_overlap_is_refused_unless_allowed(run_tiny: Any, tmp_path: Path, trained: list[str]) -> None:
     config = written(tmp_path, overlapping(tmp_path, 3))
     said = refusal(run_tiny("train", config, "--out", tmp_path / "o", "--threads", 1))

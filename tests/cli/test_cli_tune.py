@@ -40,6 +40,7 @@ def test_folder_and_best_config(run: Any, run_tiny: Any, config: Path, tmp_path:
     assert (tmp_path / "run" / "likewise.json").exists()
 
 
+@pytest.mark.slow
 def test_json_goes_on_with_more_trials(
     run_tiny: Any, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

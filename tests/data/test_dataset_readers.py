@@ -135,6 +135,7 @@ def test_odd_texts_survive_in_every_format(file: Write, text: str, suffix: str) 
     assert [example.text for example in read_texts(file("a" + suffix, content + "\n"))] == [text]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(st.text().filter(lambda text: text.strip()), min_size=1), gz=st.booleans())
 def test_texts_survive_csv(tmp_path_factory: pytest.TempPathFactory, texts: list[str], gz: bool) -> None:
@@ -250,6 +251,7 @@ def test_errors_of_cut_off_gzip_are_raised_even_when_skipping(file: Write) -> No
 # Streaming
 
 
+@pytest.mark.slow
 def test_memory_stays_constant(tmp_path: Path) -> None:
     block = ("".join(f'"text, {i} {"x" * 2000}",{i},{i}\n' for i in range(100))).encode()
     with gzip.open(tmp_path / "a.csv.gz", "wb", 1) as handle:
@@ -266,6 +268,7 @@ def test_memory_stays_constant(tmp_path: Path) -> None:
     assert peak < 2_000_000
 
 
+@pytest.mark.slow
 def test_an_abandoned_reader_closes_its_file(file: Write) -> None:
     name = file("a.csv", "text\n" + "a\n" * 100_000)
     with warnings.catch_warnings():

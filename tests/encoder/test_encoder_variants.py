@@ -76,6 +76,7 @@ def test_several_windows(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None
     check(tiny, [{}, {"pooling": "max", "layer": 1}])
 
 
+@pytest.mark.slow
 def test_the_bundled_model(minilm: Encoder) -> None:
     check(minilm, [{"pooling": pooling, "layer": layer} for pooling in ("mean", "max") for layer in (-1, 0, 3)])
 

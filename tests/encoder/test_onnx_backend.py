@@ -152,6 +152,7 @@ def test_threads_do_not_matter(minilm_onnx: Encoder) -> None:
 # Layers
 
 
+@pytest.mark.slow
 def test_layers_have_exports_of_their_own(tiny: Encoder) -> None:
     texts = sample_sentences()[:10]
     onnx = attach_backend(tiny, "onnx")

@@ -102,6 +102,7 @@ def test_unit_vectors_that_were_asked_for(normalizes: bool, tiny: Encoder, tmp_p
         assert largest_gap(encoder.encode(TEXTS), found.encode(TEXTS)) < 1e-6
 
 
+@pytest.mark.slow
 def test_the_bundled_model(minilm: Encoder, tmp_path: Path) -> None:
     folder = save_encoder(minilm, tmp_path / "saved")
     assert np.array_equal(load(folder).encode(TEXTS), minilm.encode(TEXTS))

@@ -126,6 +126,7 @@ def test_truncated_texts_are_counted_once(tiny: Encoder, team: Elsewhere, caplog
     assert ours == theirs and "1 of 21 texts" in ours
 
 
+@pytest.mark.slow
 def test_analyses_are_the_same(tiny: Encoder, team: Elsewhere, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each in a cache of its own, so that both compute."""
     pairs = Dataset("sample/pairs").scored_pairs()
@@ -145,6 +146,7 @@ def test_analyses_are_the_same(tiny: Encoder, team: Elsewhere, monkeypatch: pyte
     assert len(team.done) > 20
 
 
+@pytest.mark.slow
 def test_alignments_are_the_same(
     tiny: Encoder, team: Elsewhere, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def test_words_that_differ_without_punctuation(result: AlignmentResult) -> None:
     assert one.recall == 1.0 and one.precision == pytest.approx(9 / 16)
 
 
+@pytest.mark.slow
 def test_paired_tests(minilm: Encoder) -> None:
     result = evaluate_alignment(minilm, PAIRS * 4, methods=("context", "random"))
     test = result.tests()["random"]

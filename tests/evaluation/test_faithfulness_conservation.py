@@ -70,6 +70,7 @@ class TestPanels:
         bare = without_biases(plain)
         np.testing.assert_allclose(found.panels[2].components, bare.encode(TEXTS).sum(1), atol=1e-4)
 
+    @pytest.mark.slow
     def test_bundled_model(self, minilm: Encoder) -> None:
         found = conservation(minilm, sample_sentences()[:6])
         r2 = [panel.r2 for panel in found.panels]

@@ -159,6 +159,7 @@ def test_small_study_writes_less(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_run_holds_the_results(study: FaithfulnessStudy, folder: Path) -> None:
     found = json.loads((folder / "run.json").read_text())
     assert (found["command"], found["seed"]) == ("faithfulness", 7)
@@ -193,6 +194,7 @@ def test_second_order_and_conservation(study: FaithfulnessStudy, folder: Path) -
         assert float(row["relevance"]) - float(row["components"]) == int(row["panel"][-1])
 
 
+@pytest.mark.slow
 def test_run_is_json_where_a_number_is_none(tmp_path: Path) -> None:
     alike = ConservationPanel("panel", np.ones(2), np.ones(2))
     FaithfulnessStudy(made_up("bilrp"), None, Conservation("model", (alike,) * 4)).save(tmp_path)

@@ -29,6 +29,7 @@ def test_choices_are_those_that_exist() -> None:
     assert OPTIONS["granularity"].choices == ("token", *SPANS)
 
 
+@pytest.mark.slow
 def test_every_field_is_an_option_of_the_command() -> None:
     command = typer.main.get_command(app).commands["explain"]  # type: ignore[attr-defined]
     found = {option.name: option for option in command.params}

@@ -185,6 +185,7 @@ class TestShowing:
         drawn = [shown.index(one._repr_html_()) for one in found.explanations.values()]
         assert places[0] < drawn[0] < places[1] < drawn[1], "each name stands above its own pair"
 
+    @pytest.mark.slow
     def test_page_of_the_longest_texts_is_small(self) -> None:
         encoder = tiny_encoder(config={"max_position_embeddings": 512, "hidden_size": 16})
         found = explain(encoder, "the man is out. " * 200, "a dog, the man. " * 200)

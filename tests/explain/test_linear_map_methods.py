@@ -78,6 +78,7 @@ class TestIntegratedJacobians:
         assert np.abs(total.numpy()).max() > 0.1
         assert found.values[0] == pytest.approx(0), "[CLS] is the same in the reference"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["bert", "gpt_neo", "modernbert", "qwen3", "albert"])
     def test_many_steps_leave_no_gap(self, name: str) -> None:
         encoder = calm_encoder(name)

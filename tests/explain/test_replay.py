@@ -96,6 +96,7 @@ class TestRules:
         encoder = encoder_of(name)
         assert np.abs(one(encoder, rules=()).values - one(encoder, method="hxp").values).max() < 1e-12
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", CONFIGS)
     def test_all_rules_by_forward_mode_equal_replay(self, name: str) -> None:
         encoder = encoder_of(name)
@@ -243,6 +244,7 @@ class TestLedger:
         assert np.abs(one(encoder).values[0]).max() > 1e-3, "[CLS] still mixes into the others"
         assert not one(encoder.with_pooling(layer=0)).values[0].any(), "without layers it has no way to the vector"
 
+    @pytest.mark.slow
     def test_bundled_model(self, minilm: Encoder) -> None:
         pairs = [
             ("Fire in hospital kills 38", "38 feared dead in hospital fire"),
@@ -314,6 +316,7 @@ class TestGroups:
         for unit, value in zip(token_groups.units, token_groups.values, strict=True):
             assert np.abs(tokens.values[list(unit.tokens)].sum(0) - value).max() < 1e-10
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [1, 30, 100])
     def test_chunks_of_rows(self, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
         cases = [(name, method) for name in ("bert", "qwen3") for method in ("bilrp", "hxp")]

@@ -26,6 +26,7 @@ def found(minilm: Encoder) -> list[Differences]:
     return differences_of(minilm, PAIRS)
 
 
+@pytest.mark.slow
 def test_shares_are_those_of_two_ledgers(minilm: Encoder, found: list[Differences]) -> None:
     """The share in 1 - cos is the share in the cosine with the text itself, less that with the other text."""
     for (left, right), one in zip(PAIRS, found, strict=True):

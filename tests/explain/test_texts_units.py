@@ -201,6 +201,7 @@ class TestEdges:
         assert again.similarity == pytest.approx(1)
         assert np.allclose(again.relevance, again.relevance.T)
 
+    @pytest.mark.slow
     def test_bundled_model_with_odd_texts(self, minilm: Encoder) -> None:
         for text in (
             "",

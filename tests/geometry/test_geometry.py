@@ -282,6 +282,7 @@ class TestDraws:
     def test_sentences_without_words_never_count(self) -> None:
         assert PoissonWeights(50, 0, 0).next(torch.tensor([0.0, 3.0]))[:, 0].sum() == 0
 
+    @pytest.mark.slow
     def test_intervals_hold_their_values_and_narrow_with_more_texts(self, tiny: Encoder) -> None:
         from likewise.sample import sample_sentences
 
@@ -298,6 +299,7 @@ class TestDraws:
 
 
 class TestStream:
+    @pytest.mark.slow
     def test_what_is_kept_and_what_is_encoded_again_give_the_same(
         self, encoder: Encoder, found: Geometry, monkeypatch: pytest.MonkeyPatch
     ) -> None:

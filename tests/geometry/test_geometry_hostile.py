@@ -326,6 +326,7 @@ class TestFigures:
         axes = curves([0, 1], {name: ([0.5, 1.0], None, None) for name in names}, ("layer", "cosine"))
         assert inline_svg(axes, "curves").startswith("<svg")
 
+    @pytest.mark.slow
     def test_a_layer_without_any_number_can_be_drawn(self, found: Geometry, tmp_path: Path) -> None:
         nothing = np.full(found.layers, np.nan)
         empty = replace(

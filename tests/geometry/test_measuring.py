@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from likewise.data import Dataset
 from likewise.encoder import Encoder
 from likewise.geometry import GeometrySettings, compare_geometry
@@ -13,6 +15,7 @@ from likewise.geometry import GeometrySettings, compare_geometry
 class TestCompareGeometry:
     SETTINGS = GeometrySettings(min_contexts=3, draws=10, corrections=False)
 
+    @pytest.mark.slow
     def test_each_model_on_the_same_words(self, tiny_folder: Path, tmp_path: Path) -> None:
         from conftest import save_tiny
 

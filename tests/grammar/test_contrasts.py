@@ -92,6 +92,7 @@ def test_names_are_compared_by_their_forms() -> None:
             assert bool(name_difference(left, right)[0]) != same_word(name, other), (name, other)
 
 
+@pytest.mark.slow
 def test_names_of_long_texts_take_linear_time() -> None:
     names = ["Aaa" + "".join(letters) for letters in product("bcfghjkmpq", repeat=4)]
     left, right = (lightly_parsed("the " + " ".join(name + end for name in names)) for end in ("xo", "yo"))

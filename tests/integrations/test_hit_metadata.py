@@ -32,6 +32,7 @@ def test_a_plain_hit_has_its_score_and_meaning_only(minilm: Encoder) -> None:
     assert set(found) == {"score", "meaning"} and 0 <= found["meaning"]["percentile"] <= 1
 
 
+@pytest.mark.slow
 def test_hits_of_another_system(minilm: Encoder) -> None:
     calibration = calibrate(minilm, TEXTS + sample_sentences()[:30])
     cosine = float(minilm.similarity("eruption", TEXTS[0])[0, 0])

@@ -36,6 +36,7 @@ def test_a_vector_store_of_langchain_finds_what_an_index_finds(minilm: Encoder) 
     assert [score for _, score in found] == pytest.approx([hit.score for hit in hits], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_retriever_documents_carry_score_meaning_and_reasons(minilm: Encoder) -> None:
     items = [
         (f"n{n}", text, {"year": 2020 + n, "score": 9.0}) for n, text in enumerate(TEXTS + sample_sentences()[:30])

@@ -82,6 +82,7 @@ FILES = st.sampled_from(sorted(CONTENT)).flatmap(
 )
 
 
+@pytest.mark.slow
 def test_readers(count: int, run_tiny: Run) -> None:
     read = 0
 
@@ -117,6 +118,7 @@ dev = "{data}/pairs.csv"
 """
 
 
+@pytest.mark.slow
 def test_configs(count: int, run: Run, tiny_folder: Path, tmp_path: Path) -> None:
     rows = [f"a cat {n},the dog {n},{n % 2}" for n in range(4)]
     (tmp_path / "pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]))
@@ -148,6 +150,7 @@ def with_harm(there: Path) -> st.SearchStrategy[tuple[str, bytes]]:
     return st.sampled_from(names).flatmap(lambda name: st.tuples(st.just(name), replaced(name)))
 
 
+@pytest.mark.slow
 def test_model_folders(count: int, run: Run, tiny_folder: Path) -> None:
     def check(one: tuple[str, bytes]) -> None:
         with folder() as here:
@@ -160,6 +163,7 @@ def test_model_folders(count: int, run: Run, tiny_folder: Path) -> None:
     fuzz(count, with_harm(tiny_folder), check)
 
 
+@pytest.mark.slow
 def test_index_folders(count: int, run_tiny: Run, tiny: Encoder, tmp_path: Path) -> None:
     whole, rng = tmp_path / "index", random.Random(0)
     Index.build(tiny, [(str(n), sentence(rng)) for n in range(40)], whole).calibrate()

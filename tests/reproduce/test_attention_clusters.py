@@ -59,6 +59,7 @@ def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
     assert found.high - found.value == pytest.approx(reach) and found.value - found.low == pytest.approx(reach)
 
 
+@pytest.mark.slow
 def test_an_effect_that_is_not_there_is_seldom_found() -> None:
     found = 0
     for seed in range(100):

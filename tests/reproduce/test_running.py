@@ -47,6 +47,7 @@ def run(one: Study, folder: Path, say: Callable[[str], None] = lambda _: None, *
     return list(reproduce(Plan([one], ["minilm"], threads=1, **plan), folder, say=say))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_run_file_holds_everything_that_the_page_shows(tmp_path: Path) -> None:
     [found] = run(study(finding), tmp_path)
     assert isinstance(found, Record)
@@ -60,6 +61,7 @@ def test_a_run_file_holds_everything_that_the_page_shows(tmp_path: Path) -> None
         assert text in page
 
 
+@pytest.mark.slow
 def test_finished_items_do_not_run_again(tmp_path: Path) -> None:
     calls: list[str] = []
 
@@ -77,6 +79,7 @@ def test_finished_items_do_not_run_again(tmp_path: Path) -> None:
     assert calls == ["quick", "tiny", "tiny"]
 
 
+@pytest.mark.slow
 def test_an_item_runs_again_if_what_it_reads_is_another(tmp_path: Path) -> None:
     one, files = study(finding), [tmp_path / f"{name}.vec" for name in "ab"]
     for file in files:
@@ -98,6 +101,7 @@ def test_a_grammar_is_part_of_the_settings(tmp_path: Path, english_folder: Path)
     assert "--grammar en=en_ud" in with_it.command
 
 
+@pytest.mark.slow
 def test_another_language_has_files_of_its_own(tmp_path: Path) -> None:
     one = study(finding)
     some = replace(one.items[0], data=("sample/pairs",), other_data={"zh": ("sample/sentences",)})
@@ -106,6 +110,7 @@ def test_another_language_has_files_of_its_own(tmp_path: Path) -> None:
     assert list(english.data) == ["sample/pairs"] and list(chinese.data) == ["sample/sentences"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_what_is_done(tmp_path: Path) -> None:
     calls: list[int] = []
 
@@ -126,6 +131,7 @@ def test_an_interrupted_run_keeps_what_is_done(tmp_path: Path) -> None:
     assert [one.item for one in found] == ["item-1", "item-2"]
 
 
+@pytest.mark.slow
 def test_a_damaged_run_file_is_written_anew(tmp_path: Path) -> None:
     run(study(finding), tmp_path)
     [path] = tmp_path.glob("*/*.json")
@@ -136,6 +142,7 @@ def test_a_damaged_run_file_is_written_anew(tmp_path: Path) -> None:
     assert len(list(records(tmp_path))) == 1
 
 
+@pytest.mark.slow
 def test_an_item_without_its_data_says_so_in_one_line(tmp_path: Path) -> None:
     one = study(finding, finding)
     items = (replace(one.items[0], data=("stsb/no-such-file", "sick/none", "stsb/other")), one.items[1])
@@ -148,6 +155,7 @@ def test_an_item_without_its_data_says_so_in_one_line(tmp_path: Path) -> None:
     assert "Not run with minilm" in page
 
 
+@pytest.mark.slow
 def test_the_time_is_stated_before(tmp_path: Path) -> None:
     lines: list[str] = []
     one = study(finding)

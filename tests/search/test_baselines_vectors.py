@@ -154,6 +154,7 @@ def test_input_embeddings_of_every_family(name: str) -> None:
     np.testing.assert_allclose(scores_of(InputEmbeddings(texts, encoder), queries), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_input_embeddings_of_the_bundled_model(minilm: Encoder) -> None:
     texts, queries = ["A cat sat.", "Heavy rain in Tokyo"], ["the cats were sitting", "storms over Japan"]
     expected = plain_cosines([table_rows(minilm, q) for q in queries], [table_rows(minilm, t) for t in texts])

@@ -102,6 +102,7 @@ class TestShown:
         page = found.to_html("likewise compare-models")
         assert "<script>" not in page and "Why: " in page and page.count("likewise-hits>") >= 2
 
+    @pytest.mark.slow
     def test_files(self, found: ModelComparison, tmp_path: Path) -> None:
         pytest.importorskip("matplotlib")
         found.save(tmp_path, {"command": "x"})

@@ -213,6 +213,7 @@ def test_wrong_settings(wrong: dict[str, Any], words: str) -> None:
         DuplicateSettings(**wrong)
 
 
+@pytest.mark.slow
 def test_huge_texts_are_said_to_be_cut(tiny: Encoder, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"{'word ' * 25_000}a\n{'word ' * 25_000}b 7\nshort\n")
     found = find_duplicates(tiny, Dataset(str(tmp_path / "a.txt")), 0.99, PLAIN)

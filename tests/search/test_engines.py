@@ -78,6 +78,7 @@ def test_a_changed_store_is_searched_without_a_new_engine(kind: str, bits: int) 
     assert again.rows.min() >= 0 and again.scores[:, 0].max() < 0.9999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "bits"), KINDS)
 def test_rows_that_are_left_out_change_no_bit_of_the_others(kind: str, bits: int) -> None:
     rows, queries = random_units(0, 2000, 383), random_units(1, 30, 383)

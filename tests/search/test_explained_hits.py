@@ -60,6 +60,7 @@ class TestTwin:
         assert one == likewise.explain_hits(str(tiny_folder), QUERY, texts).to_dict()
         assert "returned" not in one["hits"][0] and "cautions" not in one
 
+    @pytest.mark.slow
     def test_long_texts_have_snippets_and_are_cut_as_in_search(
         self, minilm: Encoder, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -89,6 +90,7 @@ class TestScores:
                 }  # fmt: skip
                 assert {name: found[name][row] for name in wanted} == pytest.approx(wanted, abs=1e-12)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("name", "measure"),
         [
@@ -110,6 +112,7 @@ class TestScores:
         assert shown.count(f"{name} by this model, and not what is explained") == 4
         assert found.cautions[0] in found.to_html() and found.cautions[0] in found._repr_html_()
 
+    @pytest.mark.slow
     def test_rounded_scores_agree(self, minilm: Encoder) -> None:
         found = explain_hits(minilm, QUERY, returned(Index.from_texts(minilm, SENTENCES), 4, lambda c: round(c, 3)))
         assert all(hit.returned.agrees for hit in found) and found.cautions == ()
@@ -135,6 +138,7 @@ class TestScores:
         assert any("by any known measure: another model, metric, prompt or text" in one for one in found.cautions)
         assert found[0].to_dict()["returned"] == {"score": hits[0]["score"], "measure": None, "agrees": False}
 
+    @pytest.mark.slow
     def test_one_changed_text_among_good_ones(self, minilm: Encoder) -> None:
         hits = returned(Index.from_texts(minilm, SENTENCES), 5)
         hits[2]["payload"]["text"] += " But the cat slept through all of it."
@@ -142,6 +146,7 @@ class TestScores:
         assert [hit.returned.agrees for hit in found] == [True, True, False, True, True]
         assert found.cautions[0].startswith("1 returned score is not minilm's by any known measure")
 
+    @pytest.mark.slow
     def test_another_order_is_said(self, minilm: Encoder) -> None:
         hits = returned(Index.from_texts(minilm, SENTENCES), 3)[::-1]
         found = explain_hits(minilm, QUERY, hits)

@@ -220,6 +220,7 @@ class TestModels:
 
 
 class TestCommandLine:
+    @pytest.mark.slow
     def test_built_and_searched(self, run_tiny: Any, run: Any, file: Path, address: str, folder_index: Index) -> None:
         made = one_document(run_tiny("index", file, "--store", address, "--json"))
         assert (made["index"], made["texts"], made["engine"], made["note"]) == (address, 40, "FLAT", BRUTE)
@@ -233,6 +234,7 @@ class TestCommandLine:
         assert found["hits"][0]["explanation"]["above_next"]["difference"] == pytest.approx(plain[0].margin, abs=1e-5)
         assert BRUTE in run("search", address, "the cat").err
 
+    @pytest.mark.slow
     def test_a_folder_that_points_there(
         self, run_tiny: Any, run: Any, file: Path, address: str, tmp_path: Path
     ) -> None:

@@ -351,6 +351,7 @@ def test_an_unreachable_server(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_server_has_a_graph_and_its_recall_is_kept(server: str) -> None:
     rows = rows_of(BATCH_ROWS + 200)
     with MilvusStore.create(server, SETTINGS, DIMENSION) as store:

@@ -107,6 +107,7 @@ def test_a_sign_is_cut_only_if_it_does_not_fit_alone() -> None:
     assert len(cut) > 5 and "".join(marks[start:end] for start, end in cut) == marks
 
 
+@pytest.mark.slow
 def test_characters_are_bounded_too() -> None:
     text = ("x" * 5000 + " ") * 40  # each word is one unknown token
     spans = PassageCutter(tokenizer("wordpiece", 512), PassageSettings(overlap=0)).spans(text)

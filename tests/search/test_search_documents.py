@@ -139,6 +139,7 @@ class TestStored:
 
 
 class TestSearch:
+    @pytest.mark.slow
     @pytest.mark.parametrize("aggregate", ["max", "mean-top-3"])
     @pytest.mark.parametrize("where", [None, "year >= 2005", "lang == 'de' and not draft", "draft", 'lang == "it\'s"'])
     def test_as_the_definition(self, make: Make, aggregate: str, where: str | None) -> None:
@@ -155,6 +156,7 @@ class TestSearch:
                         abs(score - other) < 1e-6 for other_id, other in wanted if other_id != name
                     )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("aggregate", ["max", "mean-top-3"])
     def test_a_filter_never_changes_a_bit_of_a_score(self, make: Make, aggregate: str) -> None:
         index = make()

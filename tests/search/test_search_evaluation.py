@@ -67,6 +67,7 @@ def test_recall_of_real_pairs_is_that_of_brute_force(
     np.testing.assert_allclose(ranker.texts[some], minilm.encode([task.corpus.texts[row] for row in some]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_bundled_model_on_the_sample(minilm: Encoder) -> None:
     found = evaluate_retrieval(minilm, RetrievalSource("sample/sentences", "sample/queries").read())
     assert found.n == 6 and found.recall[10].value == pytest.approx(21 / 24)

@@ -346,6 +346,7 @@ class TestRefusals:
             (tmp_path / "page").write_text("taken")
             explained_search(index, "cat", 1).save(tmp_path / "page")
 
+    @pytest.mark.slow
     def test_long_vectors_may_round(self, tiny: Encoder, tmp_path: Path) -> None:
         plain = tiny.with_pooling(normalize=False)
         centred = fit_postprocessing("all-but-the-top", plain.encode([text for _, text in SHORT]), 2)

@@ -248,6 +248,7 @@ class TestWhyNot:
 
 
 class TestPassages:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["dense", "bm25", "tfidf", "hybrid"])
     def test_offsets_cut_the_original_document(self, passages: Index, name: str) -> None:
         originals, searcher = dict(documents()), searchers(passages)[name]

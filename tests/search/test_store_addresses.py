@@ -54,6 +54,7 @@ def one_line(error: LikewiseError) -> None:
     assert text and "\n" not in text and "secret" not in text.partition("'")[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=1000, **FUZZED)
 @given(written=ADDRESSES)
 @example(written="milvus:~nobody9/x.db")
@@ -70,6 +71,7 @@ def test_an_address_is_read_or_refused(written: str) -> None:
     assert "@" not in "".join(found.nodes)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, **FUZZED)
 @given(content=st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()) | JSON.map(
     lambda value: json.dumps({"store": value}).encode()
@@ -106,6 +108,7 @@ KEYS = st.sampled_from([
 ])  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=400, **FUZZED)
 @given(
     changes=st.dictionaries(KEYS, JSON, min_size=1, max_size=3), gone=st.lists(KEYS, max_size=1), signed=st.booleans()
@@ -122,6 +125,7 @@ def test_a_manifest_is_read_or_refused(
     read(folder)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, **FUZZED)
 @given(changes=st.dictionaries(st.sampled_from(["name", "rows", "files", "more"]), JSON, min_size=1))
 def test_a_segment_is_read_or_refused(manifest: tuple[Path, dict[str, Any]], changes: dict[str, Any]) -> None:

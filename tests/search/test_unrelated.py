@@ -46,6 +46,7 @@ def test_normalised_keeps_what_differs() -> None:
     assert len({normalised(text) for text in texts}) == len(texts)
 
 
+@pytest.mark.slow
 def test_a_small_corpus_gives_every_pair_once(tiny: Encoder) -> None:
     found = unrelated_pairs(ScoredCorpus.of_texts(tiny, TEXTS), SIZES)
     expected = [cosine(tiny, *pair) for pair in combinations(TEXTS, 2)]
@@ -96,6 +97,7 @@ def test_an_index_gives_the_same_pairs_as_its_texts(tiny: Encoder) -> None:
     np.testing.assert_allclose(np.sort(one.scores), np.sort(other.scores), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_queries_have_the_prompt_of_queries(tiny: Encoder) -> None:
     prompts = ("find ", "text ")
     index = Index.from_texts(tiny, TEXTS, IndexSettings(query_prompt=prompts[0], document_prompt=prompts[1]))
@@ -104,6 +106,7 @@ def test_queries_have_the_prompt_of_queries(tiny: Encoder) -> None:
     np.testing.assert_allclose(np.sort(found.scores), np.sort(expected), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_given_queries_are_the_left_texts(tiny: Encoder) -> None:
     queries = [*(f"who saw number {one}" for one in range(20)), TEXTS[0], TEXTS[0].upper()]
     found = unrelated_pairs(ScoredCorpus.of_texts(tiny, TEXTS), SIZES, queries=queries)

@@ -138,6 +138,7 @@ def test_recall_trajectories_and_geometry(studio: TestClient, model: str) -> Non
     assert len(found["results"][0]["layers"]) == 3
 
 
+@pytest.mark.slow
 def test_attention_points_are_clustered_brushed_and_looked_at(studio: TestClient, model: str) -> None:
     study = finished(
         studio, studio.post("/api/attention", json={"corpus": "sample/pairs", "model": model, "limit": 24})
@@ -260,6 +261,7 @@ def test_runs_are_read_as_they_were_left(studio: TestClient) -> None:
     assert studio.get("/api/training/runs/none").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_model_is_trained_and_its_run_is_offered(studio: TestClient, model: str, tiny_folder: Path) -> None:
     head, *rows = SAMPLES["sample/pairs"].read_text(encoding="utf-8").splitlines(keepends=True)
     files = {name: studio.post("/api/corpora", content=head + "".join(part), headers={"x-file-name": f"{name}.csv"})

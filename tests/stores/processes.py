@@ -18,6 +18,8 @@ from store_programs import ServerError
 
 USER = "nobody"
 """Runs the servers where we are root; elsewhere they run as ourselves."""
+GIVEN_PORTS: set[int] = set()
+"""Ports of servers that may not listen yet."""
 
 
 def as_user(*options: str) -> list[str]:
@@ -38,14 +40,18 @@ def may(test: str, path: Path) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on, below those that outgoing connections take."""
+    """Ports that nothing listens on, below those that outgoing connections take; no port twice in a process."""
     found: list[int] = []
-    for port in random.sample(range(20_000, 32_000), 1000):
+    # Not the module's own generator: hypothesis seeds it, and two test runs would choose the same ports.
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 1000):
+        if port in GIVEN_PORTS:
+            continue
         with socket.socket() as trial:
             try:
                 trial.bind(("127.0.0.1", port))
             except OSError:
                 continue
+        GIVEN_PORTS.add(port)
         found.append(port)
         if len(found) == count:
             return found

@@ -228,6 +228,7 @@ def test_dropout_of_a_head_is_the_same_in_every_pass(unmoved: list[float]) -> No
     assert len(unmoved) == 6 and set(unmoved) == {0.0}
 
 
+@pytest.mark.slow
 def test_a_smart_run_that_breaks_ends_the_same_and_learns(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

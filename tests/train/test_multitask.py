@@ -184,6 +184,7 @@ def test_chunks_give_the_gradient_of_the_whole_batch(folder: Path, tiny_folder: 
 RESUMED = {"contrast": CONTRAST, "contrast in chunks": CONTRAST, "hidden tokens": "MLM", "counts": CHUNKED["qkv"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", RESUMED)
 def test_a_run_that_breaks_ends_the_same(
     folder: Path, tiny_folder: Path, tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch

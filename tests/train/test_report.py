@@ -49,6 +49,7 @@ def alone(page: str) -> bool:
 
 
 class TestFiles:
+    @pytest.mark.slow
     def test_everything_is_written(self, folder: Path) -> None:
         outcomes = [(part, kind) for part in ("dev", "test") for kind in KINDS]
         drawn = {f"{'scatter' if kind == 'similarity' else 'confusion'}-{part}-{kind}" for part, kind in outcomes}
@@ -96,6 +97,7 @@ class TestFiles:
         found = file_names(["../../etc", "A b", "a-b", "日本", "", "similarity"])
         assert list(found.values()) == ["etc", "a-b", "a-b-2", "task", "task-2", "similarity"]
 
+    @pytest.mark.slow
     def test_texts_that_cannot_be_written_are_replaced(self, tmp_path: Path) -> None:
         report = made_report(("sentiment",), test=False)
         eval_result = report.dev["sentiment"]
@@ -141,6 +143,7 @@ class TestPage:
         assert ESCAPED in text and "<img src=x" not in text and alone(text)
         assert len(text.encode()) < 1_000_000
 
+    @pytest.mark.slow
     def test_every_text_is_escaped(self, tmp_path: Path) -> None:
         def attacked(eval_result: EvalResult) -> EvalResult:
             bad = (
@@ -160,6 +163,7 @@ class TestPage:
         assert (written / "index.html").stat().st_size < 500_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("dev", "test"), [(False, False), (True, False), (False, True)])
 def test_parts_may_be_missing(tmp_path: Path, kind: str, dev: bool, test: bool) -> None:
@@ -173,6 +177,7 @@ def test_parts_may_be_missing(tmp_path: Path, kind: str, dev: bool, test: bool) 
     )
 
 
+@pytest.mark.slow
 def test_what_is_no_number(tmp_path: Path) -> None:
     """Predictions that are all the same have no correlation, and a class may have no examples."""
     report = made_report(("similarity", "paraphrase"), test=False)
@@ -188,6 +193,7 @@ def test_what_is_no_number(tmp_path: Path) -> None:
     assert ">nan" not in page and "counts as 0 in the score" in page and "predicted = 0.00 true + 2.50" in page
 
 
+@pytest.mark.slow
 def test_overlaps_that_were_allowed(tmp_path: Path) -> None:
     report = made_report(("similarity",), test=False)
     kept = replace(report, overlaps=(replace(report.overlaps[0], dropped=0),))

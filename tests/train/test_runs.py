@@ -63,6 +63,7 @@ VARIANTS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_it_learns(tiny_folder: Path, folder: Path, variant: str) -> None:
     tasks, kinds, more = VARIANTS[variant]
@@ -78,6 +79,7 @@ def test_it_learns(tiny_folder: Path, folder: Path, variant: str) -> None:
     assert set(report.test) == {"similarity"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_run_that_breaks_at_any_step_ends_the_same(
     tiny_folder: Path, folder: Path, tmp_path: Path, variant: str, monkeypatch: pytest.MonkeyPatch
@@ -131,6 +133,7 @@ def test_a_cancelled_run_goes_on(tiny_folder: Path, folder: Path, tmp_path: Path
         train_tasks(fresh(tiny_folder), data, config)
 
 
+@pytest.mark.slow
 def test_seeds_give_the_same_and_other_seeds_another(tiny_folder: Path, folder: Path) -> None:
     config, data = prepared(folder)
     found = []

@@ -57,6 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written
 
 
+@pytest.mark.slow
 def test_everything_is_written(folder: Path) -> None:
     files = {path.name for path in folder.iterdir()} - {".lock"}
     figures = {f"{name}.{ending}" for name in FIGURES for ending in ("png", "svg")}
@@ -87,6 +88,7 @@ def test_page_tells_it_without_a_network(folder: Path) -> None:
     assert "4 complete, 1 pruned, 1 failed" in page and "has 0.0500; the best has 0.5500" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("states", "names"), [("f", set()), ("p", {"epochs"}), ("c", {"history", "epochs"}), ("cc", set(FIGURES))]
 )

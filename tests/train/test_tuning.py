@@ -71,6 +71,7 @@ def summary(report: TuneReport) -> list[tuple[Any, ...]]:
     return [(one.number, dict(one.parameters), one.value, one.state, one.scores) for one in report.trials]
 
 
+@pytest.mark.slow
 def test_trials_are_real_trainings(config: TrainConfig, tmp_path: Path) -> None:
     config = replace(config, out=str(tmp_path / "run"))
     report = tune(run_context(), config, QUICK, tmp_path / "study")
@@ -91,6 +92,7 @@ def test_trials_are_real_trainings(config: TrainConfig, tmp_path: Path) -> None:
     assert again.trials[0].value == direct.score
 
 
+@pytest.mark.slow
 def test_search_is_the_same_with_its_seed(config: TrainConfig, tmp_path: Path, scored: list[TrainConfig]) -> None:
     settings = TuneSettings(trials=12)
     first, second = (tune(run_context(), config, settings, tmp_path / name) for name in "ab")
@@ -103,6 +105,7 @@ def test_search_is_the_same_with_its_seed(config: TrainConfig, tmp_path: Path, s
         assert 1 <= one.parameters["epochs"] <= 4 and 0 <= one.parameters["dropout"] <= 0.3
 
 
+@pytest.mark.slow
 def test_pruning_ends_trials_below_the_median(config: TrainConfig, tmp_path: Path, scored: list[TrainConfig]) -> None:
     pruned = tune(run_context(), config, TuneSettings(trials=14), tmp_path / "median").trials
     ended = [one for one in pruned if one.state == "pruned"]
@@ -128,6 +131,7 @@ def stopping(trial: int) -> Any:
     return progress
 
 
+@pytest.mark.slow
 def test_cancelled_study_goes_on(config: TrainConfig, tmp_path: Path, scored: list[TrainConfig]) -> None:
     settings = TuneSettings(trials=7)
     whole = tune(run_context(), config, settings, tmp_path / "whole")
@@ -144,6 +148,7 @@ def test_cancelled_study_goes_on(config: TrainConfig, tmp_path: Path, scored: li
     assert summary(more)[:7] == summary(whole) and len(more.trials) == 9
 
 
+@pytest.mark.slow
 def test_real_study_goes_on_after_a_cancel(config: TrainConfig, tmp_path: Path) -> None:
     settings = replace(QUICK, trials=4)
     with pytest.raises(Cancelled):
